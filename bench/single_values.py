@@ -186,7 +186,7 @@ def _expected(held, agreements, epsilon: float) -> float:
     """On how many rows fewer the rule that `cs.best` chooses is right than the best one: the mean of its law."""
     relation = Relation(Neighbours.ADD_REMOVE)
     problem = Problem(workload=agreements, budget=Budget(epsilon=epsilon, delta=1e-9), relation=relation)
-    plan = Top(count=1, rule="exponential", counts=0.2).plan(problem)
+    plan = Top(count=1, rule="exponential", counts=0.2, rest=True).plan(problem)
     score, counts = LargestCounts(plan.asked), held.counts(plan.asked)
     steps = score.of(counts).astype(float)
     rate = float(selection_rate(spread_of(score, relation).under(relation.neighbours) / 2, plan.epsilon))

@@ -391,10 +391,10 @@ def not_linear(problem: Problem) -> str | None:
 
 def no_histogram(problem: Problem, *, copies: float = 1) -> str | None:
     """Why there can be no `copies` histograms over the columns asked about, one weight per cell; None if they can."""
-    refused = not_linear(problem)
-    if refused is not None:
+    if (refused := not_linear(problem)) is not None:
         return refused
-    if problem.cells * max(copies, 1) <= MAX_CELLS:
+    if (kept := math.ceil(problem.cells * Fraction(max(copies, 1)))) <= MAX_CELLS:
         return None
-    made = f"{len(problem.held)} columns make {in_words(problem.cells)} cells (limit {MAX_CELLS:,})"
+    many = "" if copies <= 1 else f", of all its tables {in_words(kept)}"
+    made = f"{len(problem.held)} columns make {in_words(problem.cells)} cells{many} (limit {MAX_CELLS:,})"
     return f"it keeps one weight per cell, and {made}: ask about fewer columns, or declare wider bins"

@@ -18,6 +18,12 @@ unit is added or removed; a replaced one needs 2/ε (Claim 3.9). The value of th
 3.4). One-sided noise is not the exponential mechanism (Theorem 3.13), but never worse at the same price in pure ε. In
 ρ the exponential mechanism costs a quarter of what the two others do, and is the better one.
 
+With `rest`, where the number n of rows is private, the w rows outside of the one winner are counted beside its r: a
+row is one or the other, so that one unit moves both together by no more than either, and both cost what the winner
+costs alone. Then n is r + w, and no total is bought. A share w/n is off by ((1 − w/n)·Z − w/n·Z')/n to first order,
+with the noises Z of w and Z' of r: never by more than a count is, where a total that is bought apart with a part of
+the same price makes both noises wider, and adds its own.
+
 Privacy: composes the choices, the measurement of the winners and the row total.
 Accuracy: Theorem 3.11 and a union bound over the choices. With m questions, at rate λ in counts, the j-th winner's
 count is at least the j-th largest one less ln(m·k/β)/λ, for all k winners at once, except with probability β.
@@ -36,8 +42,13 @@ from conspectus.curator.acts import Rule, spread_of
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS, LargestCounts
 from conspectus.privacy.events import Noise
+from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.linear_queries import LinearQueries
+from conspectus.queries.builders.conjunctions import always
+from conspectus.queries.formulas import TooManyBoxes, any_box, opposite, predicate
+from conspectus.queries.query import Predicate
 from conspectus.queries.workload import Workload
+from conspectus.synopses.measured_sums import partition_total
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.whole_numbers import MOST
 
@@ -54,7 +65,7 @@ from .mechanism import (
     root_down,
 )
 from .sums_of_noise import half_width
-from .total import find_total, left_after_total, of_fractions
+from .total import bought_total_law, find_total, left_after_total, of_fractions
 
 RULES: tuple[Rule, ...] = ("exponential", "permute-and-flip", "noisy-max")
 
@@ -93,6 +104,8 @@ class Top(Mechanism[TopPlan]):
         rule: How each is chosen: "exponential", "permute-and-flip" (one-sided noise) or "noisy-max". By default
             permute-and-flip for a pure budget, and the exponential mechanism where a delta is allowed.
         counts: The share of the budget that buys fresh counts of the winners; 0 for their names alone.
+        rest: Whether the rows outside of the winner, of which there is one, are counted too where the number of rows is
+            private. They cost nothing, and shares of rows are far more exact than by a total that is bought apart.
 
     Example:
         >>> import conspectus as cs, pyarrow as pa
@@ -111,6 +124,7 @@ class Top(Mechanism[TopPlan]):
     count: int | None = None
     rule: str | None = None
     counts: float = 0.5
+    rest: bool = False
 
     name: ClassVar[str] = "top"
 
@@ -122,6 +136,7 @@ class Top(Mechanism[TopPlan]):
             ),
             (self.rule is None or self.rule in RULES, f"rule, how each is chosen, is one of {', '.join(RULES)}"),
             (0 <= self.counts < 1, "counts, the share of the budget for fresh counts, lies from 0 to below 1"),
+            (not self.rest or self.count == 1, "rest, the rows outside of the winner, needs one winner: count=1"),
         )
 
     def plan(self, problem: Problem) -> TopPlan:
@@ -138,7 +153,7 @@ class Top(Mechanism[TopPlan]):
             )
         winners = min(self.count, len(asked))
         # Where all are asked for there is nothing to choose but their order.
-        left = left_after_total(problem)
+        left = problem.cap if self._with_rest(problem) else left_after_total(problem)
         price = left * Fraction(self.counts)
         each = (left - price) / winners
         rule = self._rule(problem)
@@ -154,6 +169,10 @@ class Top(Mechanism[TopPlan]):
             within=_within(problem, asked, winners, rule, epsilon),
             price=price,
         )
+
+    def _with_rest(self, problem: Problem) -> bool:
+        """Whether the number of rows is the winner and the rest, and is not bought apart."""
+        return self.rest and self.counts > 0 and bought_total_law(problem) is not None
 
     def _rule(self, problem: Problem) -> Rule:
         for rule in RULES:
@@ -183,32 +202,47 @@ class Top(Mechanism[TopPlan]):
             ),
             expected_width=half_width(law) / grid if law else None,
         )
-        return of_fractions(problem, claim)
+        return claim if self._with_rest(problem) else of_fractions(problem, claim)
 
     def release(self, curator: Curator, problem: Problem, plan: TopPlan) -> Outcome:
         """Choose, and measure what was chosen."""
         curator.count_ahead(plan.asked)
-        total = find_total(curator, problem)
+        rest = self._with_rest(problem)
+        bought = None if rest else find_total(curator, problem)
         nobody = np.zeros(0, dtype=np.int64)
         score = LargestCounts(plan.asked)
         won = curator.select(score, plan.epsilon, draws=plan.winners, barred=nobody, rule=plan.rule)
         order = np.sort(won) if plan.price else nobody
         chosen = plan.asked.take(order)
+        measured = _beside_the_rest(chosen) if rest else chosen
         values = np.zeros(0)
         laws: tuple[Noise, ...] = ()
         if plan.price:
-            law = plan.law(problem, chosen)
-            values, laws = curator.measure(chosen, law) / chosen.grid, (law,) * len(chosen.blocks)
+            law = plan.law(problem, measured)
+            values, laws = curator.measure(measured, law) / measured.grid, (law,) * len(measured.blocks)
+        total = bought or partition_total(measured, values, laws[0])
         answers = np.full(len(plan.asked), np.nan)
-        answers[order] = values / total.divisor
+        answers[order] = values[: len(order)] / total.divisor
         where = problem.workload.positions_in(plan.asked)
         first = [int(np.flatnonzero(where == winner)[0]) for winner in won]
         return Outcome(
-            synopsis=NoisyAnswers(problem.workload.domain, chosen, values, laws, total),
+            synopsis=NoisyAnswers(problem.workload.domain, measured, values, laws, total),
             answers=answers[where],
             total=total,
             parameters={"winners": first, "rule": plan.rule, "counts": self.counts, "within": plan.within},
         )
+
+
+def _beside_the_rest(chosen: Workload) -> Workload:
+    """The one question of a workload and its negation in one list; or all rows, where the negation is too long."""
+    domain, winner = chosen.domain, chosen.query(0)
+    try:
+        if not isinstance(winner, Predicate):
+            return chosen + always(domain)
+        others = predicate(domain, opposite(domain, any_box(domain, winner.boxes)))
+    except TooManyBoxes:
+        return chosen + always(domain)
+    return Workload(domain, (Conjunctions.of(domain, [winner, others]),))
 
 
 def _spread(problem: Problem, asked: Workload) -> Fraction:

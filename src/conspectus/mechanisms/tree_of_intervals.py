@@ -95,9 +95,9 @@ class Tree(Mechanism[TreePlan]):
                 f"{domain.sizes[column]} values: use histogram"
             )
         by = tuple(c for c in sorted(held) if c != column)
-        if 2 * domain.project(held).cells > MOST_NODES:
+        if (nodes := 2 * domain.project(held).cells) > MOST_NODES:
             raise CannotServe(
-                f"it measures more nodes than {in_words(domain.project(held).cells)} cells (limit {MOST_NODES:,}): ask "
+                f"it is planned with two nodes a cell, which makes {in_words(nodes)} (limit {MOST_NODES:,}): ask "
                 "about fewer columns, or declare wider bins"
             )
         plans = [self._with(problem, column, by, f) for f in (FANOUTS if self.fanout is None else (self.fanout,))]

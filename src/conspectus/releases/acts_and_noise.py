@@ -40,7 +40,7 @@ from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.conjunctions import always
 from conspectus.queries.query import Predicate
 from conspectus.queries.workload import Workload
-from conspectus.synopses.measured_sums import paid_total
+from conspectus.synopses.measured_sums import paid_total, splits_rows
 from conspectus.synopses.median_ensemble import MedianEnsemble
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.residual_answers import ResidualAnswers
@@ -162,6 +162,9 @@ def _sums(synopsis: Synopsis, total: Total) -> Iterator[Total]:
             if law == total.law and len(block) == 1 and _counts_all(block):
                 value = float(synopsis.counts[start])
                 yield Total(value=value, exact=False, kind=kind, scale=scale, terms=1, averaged=grid)
+            elif law == total.law and splits_rows(block):
+                value = float(synopsis.counts[start] + synopsis.counts[start + 1])
+                yield Total(value=value, exact=False, kind=kind, scale=scale, terms=2, averaged=grid)
     elif isinstance(synopsis, StreamAnswers):
         workload = synopsis.workload
         for block, start, end in zip(workload.blocks, workload.offsets, workload.offsets[1:]):

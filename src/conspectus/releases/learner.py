@@ -8,11 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from conspectus.mechanisms.bounds import FAILURE
 from conspectus.mechanisms.top import Top
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.queries.language.from_sql import sql
+from conspectus.synopses.measured_sums import splits_rows
+from conspectus.synopses.noisy_answers import NoisyAnswers
 
+from .cells.cell_estimates import CellCounts, Interval, Values, ratio
 from .learning import check_rules
 from .planning import check_table
 from .release import Release
@@ -30,10 +35,10 @@ class Learned:
         low: The true share is at least this, with the stated confidence; None where there is no such share.
         high: The true share is at most this.
         excess: With probability 0.95, the share of rows on which the best rule is right and this one is not, less the
-            other way round, is at most this (0.94 where the number of rows is private, and was measured too). None
-            where there may be no rows.
+            other way round, is at most this (0.94 where the number of rows is private, and was measured too). 1 where
+            nothing better is known.
         generalisation: With probability 0.95, on the people whom the rows were drawn from, the error of every rule is
-            within this of its error on the rows (0.94 as above). None where there may be no rows.
+            within this of its error on the rows (0.94 as above). 1 where nothing better is known.
         release: Everything that was published, with its guarantee.
     """
 
@@ -42,8 +47,8 @@ class Learned:
     error: float | None
     low: float | None
     high: float | None
-    excess: float | None
-    generalisation: float | None
+    excess: float
+    generalisation: float
     release: Release
 
 
@@ -105,21 +110,43 @@ def best(
         epsilon=epsilon,
         delta=delta,
         rho=rho,
-        mechanism=Top(count=1, rule="exponential", counts=counts),
+        mechanism=Top(count=1, rule="exponential", counts=counts, rest=True),
         neighbours=neighbours,
         ledger=ledger,
     )
     [position] = made.winners
     total = made.synopsis.total
     rows = total.value - total.margin(1 - FAILURE / 5)  # exact where it is public
-    held = made.ask(agreements[position], confidence=confidence) if counts else None
+    error = _error(made, agreements[position], confidence) if counts else None
     return Learned(
         position=position,
         hypothesis=hypotheses[position],
-        error=None if held is None else 1 - held.fraction,
-        low=None if held is None or held.high is None else 1 - held.high,
-        high=None if held is None or held.low is None else 1 - held.low,
-        excess=made.parameters["within"] / rows if rows > 0 else None,
-        generalisation=math.sqrt(math.log(2 * len(hypotheses) / FAILURE) / (2 * rows)) if rows > 0 else None,
+        error=None if error is None else error.value,
+        low=None if error is None else error.low,
+        high=None if error is None else error.high,
+        excess=_share(made.parameters["within"], rows),
+        generalisation=_share(math.sqrt(math.log(2 * len(hypotheses) / FAILURE) * max(rows, 0.0) / 2), rows),
         release=made,
     )
+
+
+def _share(count: float, rows: float) -> float:
+    """A bound in counts as one in shares of the rows; no share is beyond 1."""
+    return min(count / rows, 1.0) if rows > 0 else 1.0
+
+
+def _error(made: Release, agreement: str, confidence: float) -> Interval:
+    """The share of the rows outside of the question that was chosen.
+
+    Where right and wrong rows were both counted, it is the one over both: Fieller's interval.
+    """
+    noisy = made.synopsis
+    if isinstance(noisy, NoisyAnswers) and not noisy.total.exact and splits_rows(noisy.workload.blocks[0]):
+        cells = CellCounts(counts=noisy.counts, measured=noisy.counts, law=noisy.noise[0], grid=noisy.grids[0])
+        return ratio(cells, Values.of(np.array([0.0, 1.0])), np.ones(2), 1 - confidence)
+    held = made.ask(agreement, confidence=confidence)
+    right = Interval(value=held.fraction, low=held.low, high=held.high, basis=held.basis)
+    wrong = right.scaled(-1.0).moved(1.0)
+    ends = (None if end is None else min(max(end, 0.0), 1.0) for end in (wrong.value, wrong.low, wrong.high))
+    value, low, high = ends
+    return Interval(value=value, low=low, high=high, basis=held.basis)

@@ -333,6 +333,15 @@ class Release(Quantiles, Learning, Winners):
             )
         write_fields(Path(path), {field.name: getattr(release, field.name) for field in dataclasses.fields(release)})
 
+    @cached_property
+    def gives_rows(self) -> bool:
+        """Whether `synthetic` makes rows, or `synthetic_pairs` users: some synopses hold no rows to draw."""
+        try:  # whatever would refuse some rows refuses none of them, too
+            self._sampled(0, 0)
+        except CannotAnswer:
+            return False
+        return True
+
     def _sampled(self, rows: int, public_seed: int | None) -> Chunk:
         if not whole(rows, 0, MOST_MADE):
             raise CannotAnswer(f"the number of synthetic rows is zero or more, and at most {MOST_MADE:,} at once")

@@ -22,6 +22,7 @@ from conspectus.synopses.estimate import Estimate
 from conspectus.synopses.evidence import Evidence
 from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.stream_answers import StreamAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 from conspectus.synopses.tree_counts import TreeCounts
 
@@ -29,6 +30,7 @@ from .cells.binned_cells import code_ends
 from .cells.cell_estimates import CellCounts, Interval
 from .cells.known_cells import measured_cells, simulated_cells
 from .cells.released_ranks import ReleasedRanks
+from .cells.stream_cells import stream_cells
 from .cells.tree_cells import TreeCells
 from .numbers_from_parts import moment_estimate, one_value_each, over_all_rows
 from .within_bins import WithinBins
@@ -128,6 +130,8 @@ class ReleasedCounts:
     def _known(self, columns: tuple[int, ...]) -> CellCounts | None:
         if isinstance(self.synopsis, TreeCounts):
             return TreeCells.of(self.synopsis, columns)
+        if isinstance(self.synopsis, StreamAnswers):
+            return stream_cells(self.synopsis, columns)
         measured = self.synopsis if isinstance(self.synopsis, NoisyAnswers) else self.evidence.measured
         noisy = measured_cells(measured, columns)
         if noisy is not None and isinstance(self.synopsis, NoisyAnswers):

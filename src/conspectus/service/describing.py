@@ -23,7 +23,6 @@ from conspectus.releases.release import Release
 from conspectus.report.meaning import PRIORS, meaning_of
 from conspectus.report.page import sentence
 from conspectus.synopses.intervals.simulated_errors import FAILED
-from conspectus.synopses.synopsis import CannotAnswer
 
 from .refusing import Refused
 from .shelf import Published
@@ -61,7 +60,7 @@ def in_short(published: Published) -> dict[str, Any]:
         "rows_public": release.total.exact,
         "questions": release.answered,
         "mechanism": release.mechanism,
-        "has_rows": has_rows(release),
+        "has_rows": release.gives_rows,
     }
 
 
@@ -92,15 +91,6 @@ def measured_order(release: Release) -> int | None:
     order, *others = {len(block.columns) for block in blocks}
     every = math.comb(len(release.schema.columns), order)
     return order if order and not others and len(blocks) == every else None
-
-
-def has_rows(release: Release) -> bool:
-    """Whether it can make synthetic rows."""
-    try:
-        release.synopsis.source_of_rows()
-    except CannotAnswer:
-        return False
-    return True
 
 
 def spelled(schema: Schema, where: str | None, picks: Mapping[str, Sequence[int]] | None) -> str:

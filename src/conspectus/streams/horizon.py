@@ -94,3 +94,8 @@ class Horizon:
             elif first < tree.end:
                 terms += tree.between(first - 1, until)
         return law, terms
+
+    def alike(self, first: int, last: int) -> bool:
+        """Whether all noises in the count of steps `first` … `last` have the law that `noises` tells."""
+        law = self.tree_at(last).law
+        return all(tree.law == law for tree in self.trees_until(last) if first < tree.end)

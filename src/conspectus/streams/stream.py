@@ -372,7 +372,8 @@ class Stream:
         law, terms = self._plan.horizon.noises(first, end - 1)
         where = self.workload.positions_in(self.workload.distinct())
         values = (counts / self._plan.measured.grid)[where]
-        return StreamAnswers(self.schema.domain, self.workload, values, law, terms, total)
+        alike = self._plan.horizon.alike(first, end - 1)
+        return StreamAnswers(self.schema.domain, self.workload, values, law, terms, total, alike=alike)
 
     def _between(self, first: int, end: int) -> tuple[NDArray[np.int64], Total]:
         """The noisy counts of some steps, and how many events they had."""

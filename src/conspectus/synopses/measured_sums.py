@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from itertools import pairwise
@@ -22,6 +23,7 @@ from conspectus.queries.blocks.dyadic_tree import DyadicTree
 from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.sparse_queries import SparseQueries
+from conspectus.queries.formulas import TooManyBoxes, any_box, opposite, predicate, union
 from conspectus.queries.query import Linear, Literal, Predicate, Query, Sparse, TableFunction
 from conspectus.queries.workload import Workload
 
@@ -199,6 +201,28 @@ def paid_total(measured: Workload, counts: NDArray[np.float64], noise: tuple[Noi
     value = float(np.mean(values))
     divided = averaged * measured.grid
     return Total(value=value, exact=False, kind=law.kind, scale=law.scale, terms=cells * averaged, averaged=divided)
+
+
+def partition_total(measured: Workload, counts: NDArray[np.float64], law: Noise) -> Total:
+    """The number of rows from one question and its negation, or from a count of all rows; all with noise of one law.
+
+    Raises `BadSynopsis` where the last block is neither.
+    """
+    block, start = measured.blocks[-1], measured.offsets[-2]
+    if not (len(block) == 1 and block.query(0) == Predicate(((),))) and not splits_rows(block):
+        raise BadSynopsis("neither a question and its negation nor the number of rows was measured")
+    value, terms = float(counts[start:].sum()), len(block)
+    return Total(value=value, exact=False, kind=law.kind, scale=law.scale, terms=terms, averaged=measured.grid)
+
+
+def splits_rows(block: Block) -> bool:
+    """Whether a block is a question and its negation, so that every row satisfies one of them."""
+    if not isinstance(block, Conjunctions) or len(block) != 2:
+        return False
+    domain, (one, other) = block.domain, (block.query(0), block.query(1))
+    with suppress(TooManyBoxes):
+        return predicate(domain, opposite(domain, any_box(domain, one.boxes))) == union(domain, other.boxes)
+    return False
 
 
 def not_measured(domain: Domain, asked: Collection[int], known: Collection[int], in_marginals: Collection[int]) -> str:

@@ -34,7 +34,7 @@ from conspectus.releases.released_counts import ReleasedCounts
 from conspectus.releases.within_bins import BinValues, WithinBins
 from conspectus.synopses.moment_estimates import RARELY, MomentEstimate
 from conspectus.synopses.stream_answers import StreamAnswers
-from conspectus.synopses.synopsis import Total
+from conspectus.synopses.synopsis import CannotAnswer, Total
 
 from .agreement import agreed
 from .query_result import QueryResult
@@ -224,11 +224,17 @@ class _Asked:
         held = [reduce(operator.and_, [_mask(f, columns, shape) for f in group], rows) for group in groups]
         wanted = rows if measure.kind == "share" else reduce(operator.or_, held, np.zeros(shape, dtype=bool))
         needed = wanted & (over | kept if measure.kind in ("share", "ratio") else kept)
-        counts = self._cells(columns, np.ascontiguousarray(needed).ravel())
+        part = not (rows & kept & ~over).any()
+        try:
+            counts = self._cells(columns, np.ascontiguousarray(needed).ravel())
+        except CannotAnswer:  # single counts may be known where cells are not
+            if measure.kind not in ("ratio", "share") or not self.source.free:
+                raise
+            return self._quotients(measure, groups, columns, part=part)
         values = [self._values(c, columns, shape, codes=ranked) for c in measure.columns]
         if measure.kind in ("ratio", "share"):
             if not counts.known:
-                return self._quotients(measure, groups, columns, part=not (rows & kept & ~over).any())
+                return self._quotients(measure, groups, columns, part=part)
             found = [self._rate(counts, g & kept, (rows if measure.kind == "share" else g) & over) for g in held]
         else:
             found = [self._one(measure, counts, values, np.ascontiguousarray(g & kept).ravel(), shape) for g in held]
