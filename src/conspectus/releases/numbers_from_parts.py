@@ -61,7 +61,7 @@ def moment_estimate(synopsis: Synopsis, evidence: Evidence, moment: Moment, conf
 def _boxed(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> MomentEstimate:
     """One moment from what the synopsis says of its parts."""
     total, domain = synopsis.total, synopsis.domain
-    known = total.exact and moment.complete(domain)
+    known = total.exact and moment.complete(domain) and not synopsis.partial
     parts = moment.parts(domain, total_known=known)
     # A bound on all released answers holds for the parts together; intervals of their own share what may go wrong.
     each = confidence if evidence.bound is not None else 1 - (1 - confidence) / len(parts)

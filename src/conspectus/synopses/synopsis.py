@@ -169,6 +169,7 @@ class Synopsis(ABC):
         all_measured: Whether every answer was measured, so that the law of its noise gives an interval.
         answers_alone: Whether answers and intervals come from the synopsis alone. A file may then leave out the
             released questions, and still answers as it did.
+        partial: Whether its counts are of some of the rows alone, so that they do not add up to the total.
     """
 
     domain: Domain
@@ -179,6 +180,7 @@ class Synopsis(ABC):
     additive: ClassVar[bool] = True
     all_measured: ClassVar[bool] = False
     answers_alone: ClassVar[bool] = False
+    partial: ClassVar[bool] = False
 
     @abstractmethod
     def answer(self, workload: Workload) -> NDArray[np.float64]:

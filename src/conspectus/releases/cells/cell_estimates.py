@@ -190,23 +190,32 @@ def total(
     cells: CellCounts, values: Values, failure: float, known: float | None = None, most: float = math.inf
 ) -> Interval:
     """A weighted sum. `known` is the public number of rows in all cells together, which centres the weights; `most` how
-    many rows there are at most."""
+    many rows there are at most.
+
+    Without noise of a known law the cells may be those of some rows alone, or otherwise not add up to `known`. What
+    they say of a row on average is then taken for all rows: never a value that no cell has.
+    """
     centre = 0.0 if known is None or not len(values.low) else float(values.low.min() + values.high.max()) / 2
     rest = 0.0 if known is None else centre * known
     middle, below, above = (line - centre * values.ones for line in (values.middle, values.low, values.high))
-    value = rest + float(middle @ cells.measured)
+    value: float | None = rest + float(middle @ cells.measured)
+    if known is not None and not cells.lawful and len(values.low):
+        each = _quotient(cells.measured, values, values.ones, ends_of_values(values))
+        value = None if each is None or (not cells.known and maybe_empty(cells, values.ones, failure)) else each * known
     if not below.any() and not above.any():  # every row adds the same, or there is none
         return Interval(value=rest, low=rest, high=rest, basis="measured")
     if not cells.known:
         return Interval(value=value, low=None, high=None, basis="unguaranteed")
     low = rest + float(below @ cells.measured) - cells.margin(below, failure)
     high = rest + float(above @ cells.measured) + cells.margin(above, failure)
+    low, high = (low, high) if value is None or cells.lawful else (min(low, value), max(high, value))
     ends = (0.0, 0.0)
     if math.isfinite(most):
         least, highest = values.possible or (values.low.min(initial=0.0), values.high.max(initial=0.0))
         ends = most * min(float(least), 0.0), most * max(float(highest), 0.0)
         low, high = min(max(low, ends[0]), ends[1]), max(min(high, ends[1]), ends[0])
-    found = Interval(value=min(max(value, low), high), low=low, high=high, basis=cells.basis)
+    shown = None if value is None else min(max(value, low), high)
+    found = Interval(value=shown, low=low, high=high, basis=cells.basis)
     return said(cells, found, *ends) if math.isfinite(most) else found
 
 

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
 from conspectus.queries.blocks.moments import KINDS, Moment, Numbers
 from conspectus.queries.formulas import Formula, all_of, literal, predicate
@@ -30,24 +29,17 @@ from conspectus.releases.cells.cell_estimates import CellCounts, Interval, Value
 from conspectus.releases.cells.ranks import QuantileCodes, quantile
 from conspectus.releases.cells.released_ranks import ReleasedRanks
 from conspectus.releases.cells.samples import of_sample
-from conspectus.releases.released_counts import ReleasedCounts
 from conspectus.releases.within_bins import BinValues, WithinBins
 from conspectus.synopses.moment_estimates import RARELY, MomentEstimate
-from conspectus.synopses.stream_answers import StreamAnswers
 from conspectus.synopses.synopsis import Total
 
 from .agreement import agreed
 from .query_result import QueryResult
 from .select_lines import Line, QuantileValue, rank_of, result_of, value_of
+from .select_notes import VAGUE, sums_note, value_notes, without_interval
 
 MOST_CELLS = 1 << 20
 Mask = NDArray[np.bool_]
-VAGUE = (
-    "what bounds every single count leaves anything possible for numbers made of many of them, which have no interval "
-    "here: releases by projection, gaussian, laplace and histogram measure the tables that they are asked for"
-)
-NOT_SUMMED = "each count is the best estimate of itself: those of all groups add up to {summed}, of {rows} rows"
-BUT_TABLES = "; counts of release.table and of conspectus export agree with one another"
 
 
 class CountSource(Protocol):
@@ -62,6 +54,10 @@ class CountSource(Protocol):
     @property
     def within(self) -> WithinBins | None:
         """What is known of values inside bins."""
+
+    @property
+    def partial(self) -> tuple[str, ...]:
+        """What is said of values where counts are of some of the rows alone; nothing where they are of all."""
 
     @property
     def free(self) -> bool:
@@ -122,14 +118,15 @@ class _Asked:
             return []
         if measure.kind == "count":
             counts = [self._count(measure.where, group) for group in groups]
-            if measure.where is True:
-                self._sums_note(counts)
+            if measure.where is True and self.plan.where is True and self.plan.keys:
+                self.notes |= dict.fromkeys(sums_note(self.source, counts))
             return counts
         whole = self.source.total.exact and self.plan.where is True and measure.over is True
-        alone = all(part is True for group in groups for part in group)
+        alone = all(part is True for group in groups for part in group) and not self.source.partial
         if whole and (measure.kind == "share" or (measure.kind == "ratio" and alone)):
             rows = max(self.source.total.value, 1.0)
             return [self._count(measure.where, group).scaled(1 / rows) for group in groups]
+        self.notes |= dict.fromkeys(self.source.partial if measure.kind != "share" else ())
         if measure.kind == "quantile" and (ranked := self._ranked(measure, groups)) is not None:
             return ranked
         moments = []
@@ -138,7 +135,7 @@ class _Asked:
                 return self._from_cells(measure, groups)
             moments.append(one)
         for at in measure.columns:
-            self._value_notes(self.schema.columns[at], bins=any(one.low is not None for one in moments))
+            self._say_values(at, bins=any(one.low is not None for one in moments))
         return moments
 
     def _ranked(self, measure: Measure, groups: Sequence[tuple[Formula, ...]]) -> list[Any] | None:
@@ -152,18 +149,12 @@ class _Asked:
                 return None
             found.append(self._in_values(at, ranks.quantile(measure.q, self.failure)))
             if ranks.span is not None and found[-1].low is None:
-                self.notes[VAGUE if ranks.ranks.known else self._without(ranks.columns)] = None
-        self._value_notes(self.schema.columns[at], bins=any(one.low is not None for one in found))
+                self.notes[VAGUE if ranks.ranks.known else without_interval(self.domain, ranks.columns)] = None
+        self._say_values(at, bins=any(one.low is not None for one in found))
         return found
 
-    def _sums_note(self, counts: Sequence[Interval]) -> None:
-        """Say that counts of all groups do not add up to the rows, where that can be seen."""
-        if self.plan.where is not True or not self.plan.keys or not isinstance(self.source, ReleasedCounts):
-            return
-        summed, rows = sum(round(one.value or 0.0) for one in counts), round(self.source.total.value)
-        if abs(summed - rows) > len(counts) / 2:  # what rounding alone may do
-            tables = "" if isinstance(self.source.synopsis, StreamAnswers) else BUT_TABLES
-            self.notes[NOT_SUMMED.format(summed=f"{summed:,}", rows=f"{rows:,}") + tables] = None
+    def _say_values(self, at: int, *, bins: bool) -> None:
+        self.notes |= dict.fromkeys(value_notes(self.schema.columns[at], bins=bins))
 
     def _moment(self, measure: Measure, group: tuple[Formula, ...]) -> Interval | None:
         """A moment that the source takes as one question; None where it takes cells."""
@@ -190,7 +181,7 @@ class _Asked:
         possible = min(max(found.value or 0.0, 0.0), most)
         value = min(possible, max(total.value, 0.0))  # a reader compares it with the total, also with a noisy one
         if found.low is None or found.high is None:
-            self.notes |= {self._without(tuple(sorted(rows.columns))): None} if noted else {}
+            self.notes |= {without_interval(self.domain, tuple(sorted(rows.columns))): None} if noted else {}
             return Interval(value=value, low=None, high=None, basis=found.basis)
         moved = possible - (found.value or 0.0)  # around the nearest possible count, which is no farther from the truth
         low, high = max(found.low + moved, 0.0), min(found.high + moved, most)
@@ -234,7 +225,7 @@ class _Asked:
             found = [self._one(measure, counts, values, np.ascontiguousarray(g & kept).ravel(), shape) for g in held]
         if self._inside(measure, shape) is None and any(one.low is not None for one in found):
             for c in measure.columns:
-                self._value_notes(self.schema.columns[c], bins=True)
+                self._say_values(c, bins=True)
         if counts.known and not counts.lawful and any(one.low is None and one.value is not None for one in found):
             self.notes[VAGUE] = None
         return found
@@ -245,7 +236,7 @@ class _Asked:
         """Rates from single counts, where cells together have no interval; the note that says so goes with it."""
         found = [self._quotient(measure, group, 1.0 if part else math.inf) for group in groups]
         if all(one.low is not None for one in found):
-            self.notes.pop(self._without(columns), None)
+            self.notes.pop(without_interval(self.domain, columns), None)
         return found
 
     def _quotient(self, measure: Measure, group: tuple[Formula, ...], most: float) -> Interval:
@@ -334,13 +325,8 @@ class _Asked:
             self.known[key] = self.source.cells(columns, needed)
         found = self.known[key]
         if not found.known:
-            self.notes[self._without(columns)] = None
+            self.notes[without_interval(self.domain, columns)] = None
         return found
-
-    def _without(self, columns: tuple[int, ...]) -> str:
-        names = " and ".join(f'"{self.domain.names[c]}"' for c in columns) or "the total"
-        together = " together" if len(columns) > 1 else ""
-        return f"no noise or bound is known for {names}{together}: numbers from there have no interval"
 
     def _values(self, at: int, columns: tuple[int, ...], shape: tuple[int, ...], *, codes: bool) -> Values:
         """The values of a column in every cell; for a quantile its codes."""
@@ -350,20 +336,12 @@ class _Asked:
         known = None if self.source.within is None else self.source.within.values(at)
         if known is not None:
             middle[: column.regular], inner[: column.regular] = known.mean, known.variance
-        self._value_notes(column, bins=False)
+        self._say_values(at, bins=False)
         if codes:
             low = high = middle = np.arange(column.size, dtype=np.float64)
         axes = [1] * len(shape)
         axes[columns.index(at)] = column.size
         return Values(*(np.broadcast_to(end.reshape(axes), shape).ravel() for end in (middle, low, high, inner)))
-
-    def _value_notes(self, column: Column, *, bins: bool) -> None:
-        """What is said of the values of a column; with `bins`, also that intervals count where in a bin they lie."""
-        low, high = code_ends(column)
-        if (low[: column.regular] != high[: column.regular]).any() and bins:
-            self.notes[f'intervals count that values of "{column.name}" lie anywhere in their bins'] = None
-        if column.ordered:
-            self.notes[f'values of "{column.name}" outside its declared range count as its ends'] = None
 
 
 def _mask(formula: Formula, columns: tuple[int, ...], shape: tuple[int, ...]) -> Mask:
