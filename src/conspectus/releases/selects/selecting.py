@@ -252,15 +252,17 @@ class _Asked:
         part = most <= 1
         if not below.value or (below.value < 0 and not part):
             return Interval(value=None, low=None, high=None, basis="unguaranteed")
-        value = min(max((above.value or 0.0) / max(below.value, 1e-9), 0.0), most)
-        unknown = Interval(value=value, low=None, high=None, basis="unguaranteed")
+        above = above.cut(0.0, math.inf)
+        value = (above.value or 0.0) / max(below.value, 1e-9)
+        unknown = Interval(value=min(value, most), low=None, high=None, basis="unguaranteed")
         if above.low is None or above.high is None or below.low is None or below.high is None:
             return unknown
         if below.low <= 0 and not part:
             return unknown
-        low = max(above.low, 0.0) / max(below.high, 1e-9)
+        low = above.low / max(below.high, 1e-9)
         high = above.high / below.low if below.low > 0 else most
-        return Interval(value=value, low=min(low, value), high=max(min(high, most), value), basis=above.basis)
+        found = Interval(value=value, low=min(low, value), high=max(high, value), basis=above.basis)
+        return found.cut(0.0, most)
 
     def _rate(self, counts: CellCounts, above: Mask, below: Mask) -> Interval:
         held = np.ascontiguousarray(below | above).ravel()
