@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from functools import reduce
+from dataclasses import replace
+from functools import partial, reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -82,7 +83,8 @@ def answer_select(plan: Select, source: CountSource, confidence: float) -> Query
     groups = plan.groups(source.schema.domain)
     rows = [formulas for _, formulas in groups]
     found = [asked.measured(measure, rows) for measure in plan.measures]
-    found = agreed(plan, source.schema.domain, rows, found, asked.free_count)
+    means = partial(asked.free_means, rows)
+    found = agreed(plan, source.schema.domain, rows, found, asked.free_count, means, asked.span)
     lines = [Line(keys, tuple(column[at] for column in found)) for at, (keys, _) in enumerate(groups)]
     if plan.having is not None:
         lines = [line for line in lines if value_of(plan.having, line) is True]
@@ -110,6 +112,7 @@ class _Asked:
         self.schema, self.domain = source.schema, source.schema.domain
         self.notes: dict[str, None] = dict.fromkeys(plan.notes)
         self.known: dict[tuple[int, ...], CellCounts] = {}
+        self.from_cells: set[Measure] = set()
         self.ranks: dict[tuple[int, Predicate], ReleasedRanks | None] = {}
 
     def measured(self, measure: Measure, groups: Sequence[tuple[Formula, ...]]) -> list[Any]:
@@ -192,6 +195,29 @@ class _Asked:
         rows = predicate(self.domain, all_of(self.domain, [self.plan.where, where, *group]))
         return self._count(where, group, noted=False) if self.source.free or rows.decided is not None else None
 
+    def free_means(self, groups: Sequence[tuple[Formula, ...]], summed: Measure) -> list[Any] | None:
+        """The means of the values of a sum, of which nothing is said; None where they would cost something."""
+        said, mean = dict(self.notes), replace(summed, kind="mean")
+        found: list[Any] | None = None
+        if self.source.free:
+            found = self.measured(mean, groups)
+        elif summed in self.from_cells:  # what was asked for the sum is kept
+            found = self._from_cells(mean, groups)
+        self.notes = said
+        return found
+
+    def span(self, measure: Measure, group: tuple[Formula, ...]) -> tuple[float, float] | None:
+        """The least and the greatest value of a column among the rows of a group; None where there are none."""
+        rows, at = (
+            predicate(self.domain, all_of(self.domain, [self.plan.where, measure.where, *group])),
+            measure.columns[0],
+        )
+        everything = range(self.schema.columns[at].regular)
+        held = {c for box in rows.boxes for c in next((part.codes for part in box if part.column == at), everything)}
+        codes = sorted(held & set(everything))
+        low, high = code_ends(self.schema.columns[at])
+        return (float(low[codes].min()), float(high[codes].max())) if codes else None
+
     def _by_schema(self, every: bool) -> Interval:
         """What the schema says of every row is no estimate: it is all rows or none."""
         total = self.source.total
@@ -201,6 +227,7 @@ class _Asked:
     def _from_cells(self, measure: Measure, groups: Sequence[tuple[Formula, ...]]) -> list[Any]:
         read = {c for f in (self.plan.where, measure.where, measure.over) for c in columns_in(f)}
         read |= {c for group in groups for formula in group for c in columns_in(formula)} | set(measure.columns)
+        self.from_cells.add(measure)
         columns = tuple(sorted(read))
         shape = self.domain.shape(columns)
         if math.prod(shape) > MOST_CELLS:
