@@ -157,3 +157,26 @@ class Bounded:
 
     def counts_at(self, confidence: float) -> float:
         return 1.0
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("mechanism", ["dual-query", "mwem", "iterative", "boosting"])
+def test_a_table_has_an_interval_where_a_select_has_one(mechanism, neighbours):
+    """Also where some cells alone were measured, or listed, and the others have a bound or nothing."""
+    schema, table = people(300, neighbours=neighbours)
+    singles = cs.sql(schema, ["region = 'north'", "smoker AND ill", "NOT ill"])
+    for workload, tables in (
+        (cs.marginals(schema, 2), (["region"], ["ill"], ["smoker", "ill"])),
+        (singles, (["region"], ["ill"], ["smoker", "ill"])),
+    ):
+        for _ in range(2):
+            release = cs.release(table, workload, epsilon=0.5, delta=1e-6, mechanism=mechanism)
+            for columns in tables:
+                keys = ", ".join(columns)
+                lines = release.query(f"SELECT {keys}, COUNT(*) AS n FROM people GROUP BY {keys}").to_arrow()
+                selected = {tuple(line[c] for c in columns): line for line in lines.to_pylist()}
+                for cell in release.table(columns).to_arrow().to_pylist():
+                    told = selected[tuple(cell[c] for c in columns)]
+                    assert (cell["low"] is None) == (told["n_low"] is None)
+                    if cell["low"] is not None:
+                        assert cell["low"] <= cell["count"] <= cell["high"]

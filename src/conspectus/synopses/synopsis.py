@@ -252,15 +252,18 @@ class Synopsis(ABC):
         Returns:
             The low ends and the high ends; NaN where no interval would be honest.
         """
+        noisy = None
         if beside is not None and beside.measured is not None:
-            ends = beside.measured.intervals(cells, confidence)
-            if not np.isnan(ends[0]).all():
-                return ends
+            noisy = beside.measured.intervals(cells, confidence)
+            if not np.isnan(noisy[0]).any():
+                return noisy
         centres = self.answer(cells) * self.total.divisor
-        # Every cell of one marginal is a sum of equally many cells of the marginal that covers it.
-        margin = None if beside is None else beside.margin(cells.query(0), confidence, additive=self.additive)
-        reach = np.nan if margin is None else margin
-        return centres - reach, centres + reach
+        reach = np.nan if beside is None else beside.margins(cells, confidence, additive=self.additive)
+        ends = centres - reach, centres + reach
+        if noisy is None:
+            return ends
+        unknown = np.isnan(noisy[0])  # what was not measured has the bound, as it has by `estimate`
+        return np.where(unknown, ends[0], noisy[0]), np.where(unknown, ends[1], noisy[1])
 
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
         """A table to print, over columns in the order given, flat: whole counts, zero or more.
