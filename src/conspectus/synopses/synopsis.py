@@ -252,18 +252,13 @@ class Synopsis(ABC):
         Returns:
             The low ends and the high ends; NaN where no interval would be honest.
         """
-        noisy = None
-        if beside is not None and beside.measured is not None:
-            noisy = beside.measured.intervals(cells, confidence)
-            if not np.isnan(noisy[0]).any():
-                return noisy
+        noisy = None if beside is None or beside.measured is None else beside.measured.intervals(cells, confidence)
+        if noisy is not None and not np.isnan(noisy[0]).any():
+            return noisy
         centres = self.answer(cells) * self.total.divisor
         reach = np.nan if beside is None else beside.margins(cells, confidence, additive=self.additive)
-        ends = centres - reach, centres + reach
-        if noisy is None:
-            return ends
-        unknown = np.isnan(noisy[0])  # what was not measured has the bound, as it has by `estimate`
-        return np.where(unknown, ends[0], noisy[0]), np.where(unknown, ends[1], noisy[1])
+        low, high = noisy or (np.nan, np.nan)  # what was not measured has the bound, as it has by `estimate`
+        return np.where(np.isnan(low), centres - reach, low), np.where(np.isnan(high), centres + reach, high)
 
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
         """A table to print, over columns in the order given, flat: whole counts, zero or more.

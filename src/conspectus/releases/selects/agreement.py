@@ -4,7 +4,7 @@ Each number of a SELECT is the best estimate of itself, and may come from other 
 reader who divides one by the other, or compares them, would find a contradiction. So values are made to agree here:
 
 - a count is no more than any count of the same line that holds all its rows, or than the rows that shares are of;
-- a share is its count over the count of all rows, as a SELECT of each says them;
+- a share is its count over the count of all rows, as a SELECT of each says them, and `ask`; so is a rate of all rows;
 - a rate is the one count over the other, where the line has both;
 - a sum is the mean times the number of values, where the line has that number, whether or not it has the mean;
 - a sum is one that as many rows can have, of each count in the line that holds all its rows.
@@ -60,10 +60,11 @@ def agreed(
         means: What is known of means that were not asked for.
         span: Between what values lie.
     """
-    if not groups or (len(plan.measures) == 1 and plan.measures[0].kind != "share"):
-        return found
     here = _Agreement(plan, domain)
-    wholes = {at: count(plan.measures[at].over, ()) for at in here.of_kind["share"]}
+    rates = [at for at in here.of_kind["ratio"] if here.divisors[at] == predicate(domain, True) and not plan.keys]
+    if not groups or (len(plan.measures) == 1 and plan.measures[0].kind != "share" and not rates):
+        return found
+    wholes = {at: count(plan.measures[at].over, ()) for at in (*here.of_kind["share"], *rates)}
     beside = {at: means(plan.measures[at]) for at in here.without_mean()}
     lines = []
     for place, group in enumerate(groups):
