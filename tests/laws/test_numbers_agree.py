@@ -128,6 +128,55 @@ def test_counts_that_a_session_sold_agree_and_none_is_bought_for_it(unit):
                 assert line["r"] * line["n"] == pytest.approx(line["i"], abs=1.01)
 
 
+SUMS = {
+    "SELECT g, {} FROM made GROUP BY g": (-1, 4),
+    "SELECT CASE WHEN x < 1 THEN 'few' ELSE 'many' END AS k, {} FROM made WHERE x < 3 GROUP BY ALL": {
+        "few": (-1, 0),
+        "many": (1, 2),
+    },
+    "SELECT {} FROM made WHERE p": (-1, 4),
+    "SELECT {} FROM made": (-1, 4),
+}
+"""SELECTs, and between what values of each of their lines lie."""
+
+
+def check_sums(answers, select: str, span) -> None:
+    """A sum is one that as many rows can have as stand beside it; it is the same with the mean in the line."""
+    alone = answers(select.format("COUNT(x) AS c, SUM(x) AS total")).to_arrow().to_pylist()
+    with_mean = answers(select.format("COUNT(x) AS c, SUM(x) AS total, AVG(x) AS mean")).to_arrow().to_pylist()
+    loose = answers(select.format("COUNT(*) AS n, SUM(x) AS total")).to_arrow().to_pylist()
+    for line, same, other in zip(alone, with_mean, loose):
+        least, most = span[line["k"]] if isinstance(span, dict) else span
+        assert least * line["c"] - 1e-6 <= line["total"] <= most * line["c"] + 1e-6
+        assert line["total"] == pytest.approx(same["total"], abs=1e-6)
+        assert min(least, 0) * other["n"] - 1e-6 <= other["total"] <= max(most, 0) * other["n"] + 1e-6
+        for one in (line, same, other):
+            assert one["total_low"] is None or one["total_low"] <= one["total"] <= one["total_high"]
+
+
+@pytest.mark.parametrize("unit", ["public", "private"])
+@pytest.mark.parametrize("mechanism", ["gaussian", "projection", "mwem", "dual-query", "stable-histogram"])
+def test_a_sum_is_one_that_the_rows_beside_it_can_have(mechanism, unit):
+    schema, table = made(unit)
+    for _ in range(3):
+        release = cs.release(table, cs.marginals(schema, 2), epsilon=0.5, delta=1e-6, mechanism=mechanism)
+        for select, span in SUMS.items():
+            check_sums(release.query, select, span)
+
+
+@pytest.mark.parametrize("unit", ["public", "private"])
+def test_a_sum_that_a_session_sold_is_one_that_the_rows_beside_it_can_have(unit):
+    """The mean costs nothing where the sum was bought by its cells, as it is here."""
+    _, table = made(unit)
+    with cs.open_session(table, epsilon=0.5, delta=1e-6, questions=200, mechanism="gaussian") as session:
+        for select, span in SUMS.items():
+            session.query(select.format("MEDIAN(x) AS m"))
+            before = session.quote(select.format("COUNT(x) AS c, SUM(x) AS total"))
+            asked = session.quote(select.format("COUNT(x) AS c"))
+            assert before.cost == asked.cost
+            check_sums(session.query, select, span)
+
+
 def told(value: float, low: float | None, high: float | None) -> Interval:
     return Interval(value=value, low=low, high=high, basis="measured")
 
@@ -160,3 +209,6 @@ def test_a_sum_or_its_mean_gives_way_and_keeps_to_its_interval():
     ):
         after = agreed(plan, schema.domain, [()], [[count], [summed], [mean]], lambda where, group: None)
         assert (after[1][0], after[2][0]) == expected
+        fewer = Select(keys=(), where=True, measures=measures[:2], outputs=())
+        alone = agreed(fewer, schema.domain, [()], [[count], [summed]], lambda where, group: None, lambda one: [mean])
+        assert alone[1][0] == expected[0]

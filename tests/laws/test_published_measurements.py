@@ -16,7 +16,7 @@ from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
 from conspectus.releases.cells import cell_estimates as cells
 from conspectus.releases.cells.cell_estimates import CellCounts, Values
-from conspectus.releases.selects.selecting import VAGUE
+from conspectus.releases.selects.select_notes import VAGUE
 from conspectus.synopses.synopsis import Total
 
 ROWS, SIZE = 3_000, 20

@@ -44,7 +44,7 @@ def answer_moment(source: ReleasedCounts, moment: Moment, confidence: float) -> 
         other = second()
         found = other if found is None or (other is not None and other.low is not None) else found
     assert found is not None
-    return replace(found, notes=standing_notes(source.schema))
+    return replace(found, notes=(*source.partial, *standing_notes(source.schema)))
 
 
 def moment_inside(source: ReleasedCounts, moment: Moment, confidence: float) -> Answer | None:

@@ -29,6 +29,7 @@ from conspectus.synopses.synopsis import Synopsis, Total
 from conspectus.synopses.tree_counts import TreeCounts
 
 from .answer import Answer, count_confidence, standing_notes, value_answer
+from .cells.cell_estimates import Interval
 
 
 def moment_answer(schema: Schema, synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> Answer:
@@ -61,7 +62,7 @@ def moment_estimate(synopsis: Synopsis, evidence: Evidence, moment: Moment, conf
 def _boxed(synopsis: Synopsis, evidence: Evidence, moment: Moment, confidence: float) -> MomentEstimate:
     """One moment from what the synopsis says of its parts."""
     total, domain = synopsis.total, synopsis.domain
-    known = total.exact and moment.complete(domain)
+    known = total.exact and moment.complete(domain) and not synopsis.partial
     parts = moment.parts(domain, total_known=known)
     # A bound on all released answers holds for the parts together; intervals of their own share what may go wrong.
     each = confidence if evidence.bound is not None else 1 - (1 - confidence) / len(parts)
@@ -100,13 +101,10 @@ def over_all_rows(moment: Moment, domain: Domain, total: Total) -> Moment | None
 def _times(found: MomentEstimate, moment: Moment, rows: float) -> MomentEstimate:
     """A sum over all rows from their mean, or a mean from their sum, cut to the range of its column."""
     factor, ends = (rows, (-math.inf, math.inf)) if moment.kind == "sum" else (1 / rows, range_of(moment))
-    value, low, high = (
-        None if each is None else min(max(each * factor, ends[0]), ends[1])
-        for each in (found.value, found.low, found.high)
-    )
-    assert value is not None
+    told = Interval(value=found.value, low=found.low, high=found.high, basis=found.basis).scaled(factor).cut(*ends)
+    assert told.value is not None
     count = None if moment.kind == "sum" else rows
-    return MomentEstimate(value=value, low=low, high=high, count=count, basis=found.basis)
+    return MomentEstimate(value=told.value, low=told.low, high=told.high, count=count, basis=told.basis)
 
 
 def part_vector(measured: NoisyAnswers | ResidualAnswers, total: Total, moment: Moment) -> NoisyVector | None:

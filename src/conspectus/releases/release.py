@@ -50,6 +50,7 @@ from .release_file import read_fields, write_fields
 from .released_counts import ReleasedCounts
 from .selects.query_result import QueryResult
 from .selects.selecting import answer_select
+from .shares import with_ratio
 from .tables import cells_table, named_columns, records_table
 from .winners import Winners
 from .within_bins import WithinBins, decoded_rows
@@ -186,6 +187,7 @@ class Release(Quantiles, Learning, Winners):
             return answer_moment(self.counts, asked, confidence)
         estimate = self.synopsis.estimate(put, count_confidence(self.total, confidence), self.evidence)
         answer = answer_of(self.counts.as_counted(estimate, asked, confidence), self.total, confidence, asked)
+        answer = with_ratio(self.counts, answer, estimate, asked)
         counted = self.counts_rows and not (isinstance(asked, TableFunction) and not asked.counts_rows)
         return dataclasses.replace(answer, question=words, notes=notes, count=answer.count if counted else None)
 

@@ -22,6 +22,7 @@ from conspectus.synopses.estimate import Estimate
 from conspectus.synopses.evidence import Evidence
 from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.noisy_answers import NoisyAnswers
+from conspectus.synopses.sparse_table import PublishedKeys
 from conspectus.synopses.stream_answers import StreamAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 from conspectus.synopses.tree_counts import TreeCounts
@@ -61,6 +62,14 @@ class ReleasedCounts:
     @property
     def total(self) -> Total:
         return self.synopsis.total
+
+    @property
+    def partial(self) -> tuple[str, ...]:
+        """That numbers of values are of the published rows, where others are in no count."""
+        if not isinstance(self.synopsis, PublishedKeys):
+            return ()
+        published, rows = int(self.synopsis.counts.sum()), self.total.rows
+        return (f"numbers of values rest on the published rows alone: about {published:,} of {rows:,}",)
 
     def count(self, query: Predicate, failure: float) -> Interval:
         """How many rows satisfy a predicate."""

@@ -57,6 +57,7 @@ class AskedCounts:
     by_parts: bool = False
     asked: int = field(default=0, init=False)
     within: None = field(default=None, init=False)
+    partial: ClassVar[tuple[str, ...]] = ()
     free: ClassVar[bool] = False
 
     def count(self, query: Predicate, failure: float) -> Interval:

@@ -115,6 +115,20 @@ class Evidence:
             return None
         return cells * self.bound.counts_at(confidence)
 
+    def margins(self, cells: Workload, confidence: float, *, additive: bool) -> NDArray[np.float64]:
+        """`margin` of every cell of one marginal; NaN where the bound says nothing.
+
+        Every cell is a sum of equally many cells of a released marginal that covers it. Cells may be released one by
+        one, too: these are looked up, unless there are very many.
+        """
+        if self._listed and len(cells) <= MOST_LOOKED_UP:
+            found = [self.margin(query, confidence, additive=additive) for query in cells.queries()]
+            return np.array([np.nan if each is None else each for each in found])
+        many = covering_cells(self.workload, frozenset(), cells.query(0))
+        if self.bound is None or many is None or (many != 1 and not additive):
+            return np.full(len(cells), np.nan)
+        return np.full(len(cells), many * self.bound.counts_at(confidence))
+
     def cells_margin(
         self, cells: Marginal, needed: NDArray[np.bool_], confidence: float, *, additive: bool
     ) -> float | None:

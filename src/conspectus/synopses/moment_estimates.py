@@ -118,7 +118,8 @@ def estimate_boxed(moment: Moment, parts: Sequence[Estimate], total: float | Non
     counts = whole([part.count for part in parts])
     value = moment_value(moment, counts)
     count = None if moment.kind == "sum" else float(counts.sum())
-    known = [(part.low, part.high) for part in parts if part.low is not None and part.high is not None]
+    rows_at_most = math.inf if total is None else max(total, 0.0)
+    known = [box for part in parts if (box := part.possible_ends(rows_at_most)) is not None]
     if len(known) < len(parts):
         return MomentEstimate(value=value, low=None, high=None, count=count, basis="unguaranteed")
     basis: Basis = "measured" if all(part.basis == "measured" for part in parts) else "guessed"
@@ -233,18 +234,27 @@ def _solved(
 
     The coefficients are squares of what rows add, and values far from 0 would leave nothing of their difference: so
     they are taken from the middle.
+
+    Noise may put n/d beyond what is possible. For the least end n is then no more than d times the greatest possible
+    ratio, and for the greatest end no less than d times the least one: that is nearer to the truth. Both ends rise with
+    n, so that each moves outward alone, and the interval is no point.
     """
     middle = (lines.min(axis=1) + lines.max(axis=1)) / 2
     lines = lines - middle[:, np.newaxis]
     spread, d = parts.covariance, float(parts.counts.sum())
     n, beside = lines @ parts.counts, spread.sum(axis=1)
     a = d * d - times**2 * float(beside.sum())
-    b = n * d - times**2 * (lines @ beside)
-    c = n * n - times**2 * np.einsum("ij,jk,ik->i", lines, spread, lines)
     if a <= 0 or d <= 0:
         return None
-    root = np.sqrt(np.maximum(b * b - a * c, 0.0))  # at r = n/d the test holds, so that there are roots
-    low, high = (b - root) / a + middle, (b + root) / a + middle
+    along, across = lines @ beside, np.einsum("ij,jk,ik->i", lines, spread, lines)
+
+    def end(n: Coefficients, side: float) -> Coefficients:
+        b, c = n * d - times**2 * along, n * n - times**2 * across
+        root = np.sqrt(np.maximum(b * b - a * c, 0.0))  # at r = n/d the test holds, so that there are roots
+        return np.asarray((b + side * root) / a + middle)
+
+    least, most = possible
+    low, high = end(np.minimum(n, (most - middle) * d), -1.0), end(np.maximum(n, (least - middle) * d), 1.0)
     return np.clip(low, *possible), np.clip(high, *possible)
 
 

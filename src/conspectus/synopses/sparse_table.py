@@ -46,6 +46,8 @@ class PublishedKeys(Synopsis):
     """What both kinds of published keys do alike: each key has a noisy count, and what has none is answered by 0."""
 
     answers_alone: ClassVar[bool] = True
+    partial: ClassVar[bool] = True
+    counts: NDArray[np.int64]
 
     @abstractmethod
     def interval(self, question: Workload, confidence: float) -> tuple[float, Margins | None]:

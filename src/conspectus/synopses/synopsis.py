@@ -167,6 +167,7 @@ class Synopsis(ABC):
         all_measured: Whether every answer was measured, so that the law of its noise gives an interval.
         answers_alone: Whether answers and intervals come from the synopsis alone. A file may then leave out the
             released questions, and still answers as it did.
+        partial: Whether its counts are of some of the rows alone, so that they do not add up to the total.
     """
 
     domain: Domain
@@ -177,6 +178,7 @@ class Synopsis(ABC):
     additive: ClassVar[bool] = True
     all_measured: ClassVar[bool] = False
     answers_alone: ClassVar[bool] = False
+    partial: ClassVar[bool] = False
 
     @abstractmethod
     def answer(self, workload: Workload) -> NDArray[np.float64]:
@@ -248,15 +250,13 @@ class Synopsis(ABC):
         Returns:
             The low ends and the high ends; NaN where no interval would be honest.
         """
-        if beside is not None and beside.measured is not None:
-            ends = beside.measured.intervals(cells, confidence)
-            if not np.isnan(ends[0]).all():
-                return ends
+        noisy = None if beside is None or beside.measured is None else beside.measured.intervals(cells, confidence)
+        if noisy is not None and not np.isnan(noisy[0]).any():
+            return noisy
         centres = self.answer(cells) * self.total.divisor
-        # Every cell of one marginal is a sum of equally many cells of the marginal that covers it.
-        margin = None if beside is None else beside.margin(cells.query(0), confidence, additive=self.additive)
-        reach = np.nan if margin is None else margin
-        return centres - reach, centres + reach
+        reach = np.nan if beside is None else beside.margins(cells, confidence, additive=self.additive)
+        low, high = noisy or (np.nan, np.nan)  # what was not measured has the bound, as it has by `estimate`
+        return np.where(np.isnan(low), centres - reach, low), np.where(np.isnan(high), centres + reach, high)
 
     def integer_marginal(self, columns: Sequence[int]) -> NDArray[np.int64]:
         """A table to print, over columns in the order given, flat: whole counts, zero or more.

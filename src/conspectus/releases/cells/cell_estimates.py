@@ -8,6 +8,10 @@ numbers than its interval, such as a table that was fitted to the noisy one, may
 - A ratio r of two sums is Fieller's: for the true r the sum of (a − r·b)·count is 0, so that all r are kept for which
   the noise of that sum could explain what is seen.
 
+Noise may put an estimate beyond what is possible, and cut there, the interval would be a point. So it is taken around
+the nearest possible number: the end on the possible side moves as far as the estimate does. Ends move outward alone
+before they are cut, and what is cut off is not the truth: such an interval holds whenever the first one does.
+
 Where a code stands for a bin, a row may hold any value in it. The lower end counts each as the least and the upper end
 as the greatest, so that intervals hold for the values themselves.
 """
@@ -39,6 +43,17 @@ class Interval:
     low: float | None
     high: float | None
     basis: Basis
+
+    def cut(self, least: float, most: float) -> Interval:
+        """The same as far as it is possible, around the nearest possible number: no point unless that is certain."""
+        if self.value is None:
+            return self
+        value = min(max(self.value, least), most)
+        if self.low is None or self.high is None:
+            return replace(self, value=value)
+        moved = value - self.value
+        low, high = max(self.low + min(moved, 0.0), least), min(self.high + max(moved, 0.0), most)
+        return replace(self, value=value, low=min(low, value), high=max(high, value))
 
     def moved(self, by: float) -> Interval:
         """The same counted from another number."""
@@ -190,35 +205,40 @@ def total(
     cells: CellCounts, values: Values, failure: float, known: float | None = None, most: float = math.inf
 ) -> Interval:
     """A weighted sum. `known` is the public number of rows in all cells together, which centres the weights; `most` how
-    many rows there are at most."""
+    many rows there are at most.
+
+    Without noise of a known law the cells may be those of some rows alone, or otherwise not add up to `known`. What
+    they say of a row on average is then taken for all rows: never a value that no cell has.
+    """
     centre = 0.0 if known is None or not len(values.low) else float(values.low.min() + values.high.max()) / 2
     rest = 0.0 if known is None else centre * known
     middle, below, above = (line - centre * values.ones for line in (values.middle, values.low, values.high))
-    value = rest + float(middle @ cells.measured)
     if not below.any() and not above.any():  # every row adds the same, or there is none
         return Interval(value=rest, low=rest, high=rest, basis="measured")
+    # Negative counts may turn the least and the greatest of bins around: the estimate lies between both.
+    sums = [rest + float(line @ cells.measured) for line in (below, middle, above)]
+    value = sums[1]
+    if known is not None and not cells.lawful:
+        each = _quotient(cells.measured, values, values.ones, ends_of_values(values))
+        value = value if each is None else each * known
     if not cells.known:
-        return Interval(value=value, low=None, high=None, basis="unguaranteed")
-    low = rest + float(below @ cells.measured) - cells.margin(below, failure)
-    high = rest + float(above @ cells.measured) + cells.margin(above, failure)
-    ends = (0.0, 0.0)
-    if math.isfinite(most):
-        least, highest = values.possible or (values.low.min(initial=0.0), values.high.max(initial=0.0))
-        ends = most * min(float(least), 0.0), most * max(float(highest), 0.0)
-        low, high = min(max(low, ends[0]), ends[1]), max(min(high, ends[1]), ends[0])
-    found = Interval(value=min(max(value, low), high), low=low, high=high, basis=cells.basis)
-    return said(cells, found, *ends) if math.isfinite(most) else found
+        nothing = known is not None and maybe_empty(cells, values.ones, failure)
+        return Interval(value=None if nothing else value, low=None, high=None, basis="unguaranteed")
+    low, high = min(*sums, value) - cells.margin(below, failure), max(*sums, value) + cells.margin(above, failure)
+    found = Interval(value=value, low=low, high=high, basis=cells.basis)
+    if not math.isfinite(most):
+        return found
+    least, highest = ends_of_values(values)
+    ends = (most * min(least, 0.0), most * max(highest, 0.0)) if known is None else (known * least, known * highest)
+    return said(cells, found.cut(*ends), *ends)
 
 
 def mean(cells: CellCounts, values: Values, failure: float, known: float | None = None) -> Interval:
     """A sum over the number of rows. `known` is that number where it is public: then only the sum is uncertain."""
     if known is None or known <= 0 or not len(values.low):
         return by_rows(cells, values, failure)
-    least, most = ends_of_values(values)
-    found = total(cells, values, failure, known).scaled(1 / known)
-    ends = (found.value, found.low, found.high)
-    value, low, high = (None if end is None else min(max(end, least), most) for end in ends)
-    return said(cells, Interval(value=value, low=low, high=high, basis=found.basis), least, most)
+    ends = ends_of_values(values)
+    return said(cells, total(cells, values, failure, known).scaled(1 / known).cut(*ends), *ends)
 
 
 def by_rows(cells: CellCounts, values: Values, failure: float) -> Interval:
@@ -295,23 +315,31 @@ def _quotient(counts: Vector, above: Values, below: Vector, possible: tuple[floa
 def _fieller(
     cells: CellCounts, above: Values, below: Vector, failure: float, start: tuple[float, float, float]
 ) -> tuple[float, float]:
-    """All ratios that the noise could explain, within what is possible."""
+    """All ratios that the noise could explain, within what is possible.
+
+    For the least possible ratio the sum of (above − r·below) is 0 or more. Where noise made it less, it is taken as 0,
+    which is nearer to the truth: then fewer ratios are too large for what is seen, and never all of them. Likewise for
+    the greatest one.
+    """
     value, least, most = start
+    rows = float(below @ cells.measured)
+    sums = [float(line @ cells.measured) for line in (above.low, above.middle, above.high)]
+    fewest, greatest = min(*sums, most * rows), max(*sums, least * rows)
     low, high = value, value
     times = 0.0
     for _ in range(2):  # the multiple hardly depends on the ratio: the ends of a first interval tell it well enough
         lines = [values - end * below for values in (above.low, above.high) for end in {low, high, value}]
         times = max(times, cells.multiple(lines, failure))
         # Both tests change their sign once: one is concave in r, the other convex.
-        low = _crossing(_test(cells, above.low, below, -times), least, most, rising=False)
-        high = _crossing(_test(cells, above.high, below, times), least, most, rising=True)
+        low = _crossing(_test(cells, above.low, below, fewest, -times), least, most, rising=False)
+        high = _crossing(_test(cells, above.high, below, greatest, times), least, most, rising=True)
     return low, high
 
 
-def _test(cells: CellCounts, above: Vector, below: Vector, times: float) -> Callable[[float], float]:
-    """Of a ratio: what is seen of (above − r·below), moved by what the noise may be."""
+def _test(cells: CellCounts, above: Vector, below: Vector, first: float, times: float) -> Callable[[float], float]:
+    """Of a ratio: what is seen of (above − r·below), the sum of `above` being `first`, moved by what noise may be."""
 
-    spread, first, second = cells.along(above, below), float(above @ cells.measured), float(below @ cells.measured)
+    spread, second = cells.along(above, below), float(below @ cells.measured)
 
     def seen(r: float) -> float:
         return first - r * second + times * spread(r)

@@ -12,8 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from conspectus.synopses.estimate import Basis
-
 from .cell_estimates import CellCounts, Interval, Values, Vector, by_rows, ends_of_values, ratio, said
 
 _GRID = 9
@@ -39,7 +37,8 @@ def variance(cells: CellCounts, values: Values, failure: float) -> Interval:
             lows += [tried.low] if tried.low is not None else []
             highs += [tried.high] if tried.high is not None else []
     between = span * span / (_GRID - 1)  # how much E(x − t)² may change from one centre to the next
-    return _cut(cells, (values,), (min(lows) - between, max(highs) + between), (0.0, most), found.basis)
+    around = replace(found, low=min(lows) - between, high=max(highs) + between)
+    return _cut(cells, (values,), around, (0.0, most))
 
 
 def covariance(cells: CellCounts, first: Values, second: Values, failure: float) -> Interval:
@@ -63,23 +62,23 @@ def covariance(cells: CellCounts, first: Values, second: Values, failure: float)
     ]
     low = min(one.low for one in [found, *tried] if one.low is not None)
     high = max(one.high for one in [found, *tried] if one.high is not None)
-    return _cut(cells, (first, second), (low, high), (-most, most), found.basis)
+    return _cut(cells, (first, second), replace(found, low=low, high=high), (-most, most))
 
 
 def _cut(
     cells: CellCounts,
     columns: tuple[Values, ...],
-    ends: tuple[float, float],
+    around: Interval,
     possible: tuple[float, float],
-    basis: Basis,
 ) -> Interval:
     """A variance or covariance with its interval, both cut to what is possible, as one that was released by itself is.
 
     Where noise leaves everything possible a fitted table is the better guess.
     """
-    low, high = (min(max(end, possible[0]), possible[1]) for end in ends)
-    value = _product(cells.counts if (low, high) == possible else cells.measured, columns, possible)
-    found = Interval(value=min(max(value, low), high), low=low, high=high, basis=basis)
+    found = around.cut(*possible)
+    value = _product(cells.counts if (found.low, found.high) == possible else cells.measured, columns, possible)
+    if found.low is not None and found.high is not None:
+        found = replace(found, value=min(max(value, found.low), found.high))
     return said(cells, found, *possible)
 
 
@@ -111,15 +110,16 @@ def correlation(cells: CellCounts, first: Values, second: Values, failure: float
     if together.value is None or any(not one.value for one in spreads):
         return Interval(value=None, low=None, high=None, basis="unguaranteed")
     middle = math.sqrt(math.prod(one.value or 0.0 for one in spreads))
-    value = min(max(together.value / middle, -1.0), 1.0)
+    value = together.value / middle
     if together.low is None or together.high is None or any(one.low is None for one in spreads):
-        return Interval(value=value, low=None, high=None, basis="unguaranteed")
+        return Interval(value=value, low=None, high=None, basis="unguaranteed").cut(-1.0, 1.0)
     least = math.sqrt(math.prod(one.low or 0.0 for one in spreads))
     most = math.sqrt(math.prod(one.high or 0.0 for one in spreads))
 
     def end(of: float, toward: float) -> float:
         divisor = least if of * toward > 0 else most
-        return min(max(of / divisor, -1.0), 1.0) if divisor > 0 else toward
+        return of / divisor if divisor > 0 else toward
 
     low, high = end(together.low, -1.0), end(together.high, 1.0)
-    return Interval(value=value, low=min(low, value), high=max(high, value), basis=together.basis)
+    found = Interval(value=value, low=min(low, value), high=max(high, value), basis=together.basis)
+    return found.cut(-1.0, 1.0)

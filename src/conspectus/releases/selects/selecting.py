@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from functools import reduce
+from dataclasses import replace
+from functools import partial, reduce
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
 from conspectus.queries.blocks.moments import KINDS, Moment, Numbers
 from conspectus.queries.formulas import Formula, all_of, literal, predicate
@@ -30,24 +30,17 @@ from conspectus.releases.cells.cell_estimates import CellCounts, Interval, Value
 from conspectus.releases.cells.ranks import QuantileCodes, quantile
 from conspectus.releases.cells.released_ranks import ReleasedRanks
 from conspectus.releases.cells.samples import of_sample
-from conspectus.releases.released_counts import ReleasedCounts
 from conspectus.releases.within_bins import BinValues, WithinBins
 from conspectus.synopses.moment_estimates import RARELY, MomentEstimate
-from conspectus.synopses.stream_answers import StreamAnswers
 from conspectus.synopses.synopsis import CannotAnswer, Total
 
 from .agreement import agreed
 from .query_result import QueryResult
 from .select_lines import Line, QuantileValue, rank_of, result_of, value_of
+from .select_notes import VAGUE, sums_note, value_notes, without_interval
 
 MOST_CELLS = 1 << 20
 Mask = NDArray[np.bool_]
-VAGUE = (
-    "what bounds every single count leaves anything possible for numbers made of many of them, which have no interval "
-    "here: releases by projection, gaussian, laplace and histogram measure the tables that they are asked for"
-)
-NOT_SUMMED = "each count is the best estimate of itself: those of all groups add up to {summed}, of {rows} rows"
-BUT_TABLES = "; counts of release.table and of conspectus export agree with one another"
 
 
 class CountSource(Protocol):
@@ -62,6 +55,10 @@ class CountSource(Protocol):
     @property
     def within(self) -> WithinBins | None:
         """What is known of values inside bins."""
+
+    @property
+    def partial(self) -> tuple[str, ...]:
+        """What is said of values where counts are of some of the rows alone; nothing where they are of all."""
 
     @property
     def free(self) -> bool:
@@ -86,7 +83,8 @@ def answer_select(plan: Select, source: CountSource, confidence: float) -> Query
     groups = plan.groups(source.schema.domain)
     rows = [formulas for _, formulas in groups]
     found = [asked.measured(measure, rows) for measure in plan.measures]
-    found = agreed(plan, source.schema.domain, rows, found, asked.free_count)
+    means = partial(asked.free_means, rows)
+    found = agreed(plan, source.schema.domain, rows, found, asked.free_count, means, asked.span)
     lines = [Line(keys, tuple(column[at] for column in found)) for at, (keys, _) in enumerate(groups)]
     if plan.having is not None:
         lines = [line for line in lines if value_of(plan.having, line) is True]
@@ -114,6 +112,7 @@ class _Asked:
         self.schema, self.domain = source.schema, source.schema.domain
         self.notes: dict[str, None] = dict.fromkeys(plan.notes)
         self.known: dict[tuple[int, ...], CellCounts] = {}
+        self.from_cells: set[Measure] = set()
         self.ranks: dict[tuple[int, Predicate], ReleasedRanks | None] = {}
 
     def measured(self, measure: Measure, groups: Sequence[tuple[Formula, ...]]) -> list[Any]:
@@ -122,14 +121,15 @@ class _Asked:
             return []
         if measure.kind == "count":
             counts = [self._count(measure.where, group) for group in groups]
-            if measure.where is True:
-                self._sums_note(counts)
+            if measure.where is True and self.plan.where is True and self.plan.keys:
+                self.notes |= dict.fromkeys(sums_note(self.source, counts))
             return counts
         whole = self.source.total.exact and self.plan.where is True and measure.over is True
-        alone = all(part is True for group in groups for part in group)
+        alone = all(part is True for group in groups for part in group) and not self.source.partial
         if whole and (measure.kind == "share" or (measure.kind == "ratio" and alone)):
             rows = max(self.source.total.value, 1.0)
             return [self._count(measure.where, group).scaled(1 / rows) for group in groups]
+        self.notes |= dict.fromkeys(self.source.partial if measure.kind != "share" else ())
         if measure.kind == "quantile" and (ranked := self._ranked(measure, groups)) is not None:
             return ranked
         moments = []
@@ -138,7 +138,7 @@ class _Asked:
                 return self._from_cells(measure, groups)
             moments.append(one)
         for at in measure.columns:
-            self._value_notes(self.schema.columns[at], bins=any(one.low is not None for one in moments))
+            self._say_values(at, bins=any(one.low is not None for one in moments))
         return moments
 
     def _ranked(self, measure: Measure, groups: Sequence[tuple[Formula, ...]]) -> list[Any] | None:
@@ -152,18 +152,12 @@ class _Asked:
                 return None
             found.append(self._in_values(at, ranks.quantile(measure.q, self.failure)))
             if ranks.span is not None and found[-1].low is None:
-                self.notes[VAGUE if ranks.ranks.known else self._without(ranks.columns)] = None
-        self._value_notes(self.schema.columns[at], bins=any(one.low is not None for one in found))
+                self.notes[VAGUE if ranks.ranks.known else without_interval(self.domain, ranks.columns)] = None
+        self._say_values(at, bins=any(one.low is not None for one in found))
         return found
 
-    def _sums_note(self, counts: Sequence[Interval]) -> None:
-        """Say that counts of all groups do not add up to the rows, where that can be seen."""
-        if self.plan.where is not True or not self.plan.keys or not isinstance(self.source, ReleasedCounts):
-            return
-        summed, rows = sum(round(one.value or 0.0) for one in counts), round(self.source.total.value)
-        if abs(summed - rows) > len(counts) / 2:  # what rounding alone may do
-            tables = "" if isinstance(self.source.synopsis, StreamAnswers) else BUT_TABLES
-            self.notes[NOT_SUMMED.format(summed=f"{summed:,}", rows=f"{rows:,}") + tables] = None
+    def _say_values(self, at: int, *, bins: bool) -> None:
+        self.notes |= dict.fromkeys(value_notes(self.schema.columns[at], bins=bins))
 
     def _moment(self, measure: Measure, group: tuple[Formula, ...]) -> Interval | None:
         """A moment that the source takes as one question; None where it takes cells."""
@@ -190,7 +184,7 @@ class _Asked:
         possible = min(max(found.value or 0.0, 0.0), most)
         value = min(possible, max(total.value, 0.0))  # a reader compares it with the total, also with a noisy one
         if found.low is None or found.high is None:
-            self.notes |= {self._without(tuple(sorted(rows.columns))): None} if noted else {}
+            self.notes |= {without_interval(self.domain, tuple(sorted(rows.columns))): None} if noted else {}
             return Interval(value=value, low=None, high=None, basis=found.basis)
         moved = possible - (found.value or 0.0)  # around the nearest possible count, which is no farther from the truth
         low, high = max(found.low + moved, 0.0), min(found.high + moved, most)
@@ -201,6 +195,29 @@ class _Asked:
         rows = predicate(self.domain, all_of(self.domain, [self.plan.where, where, *group]))
         return self._count(where, group, noted=False) if self.source.free or rows.decided is not None else None
 
+    def free_means(self, groups: Sequence[tuple[Formula, ...]], summed: Measure) -> list[Any] | None:
+        """The means of the values of a sum, of which nothing is said; None where they would cost something."""
+        said, mean = dict(self.notes), replace(summed, kind="mean")
+        found: list[Any] | None = None
+        if self.source.free:
+            found = self.measured(mean, groups)
+        elif summed in self.from_cells:  # what was asked for the sum is kept
+            found = self._from_cells(mean, groups)
+        self.notes = said
+        return found
+
+    def span(self, measure: Measure, group: tuple[Formula, ...]) -> tuple[float, float] | None:
+        """The least and the greatest value of a column among the rows of a group; None where there are none."""
+        rows, at = (
+            predicate(self.domain, all_of(self.domain, [self.plan.where, measure.where, *group])),
+            measure.columns[0],
+        )
+        everything = range(self.schema.columns[at].regular)
+        held = {c for box in rows.boxes for c in next((part.codes for part in box if part.column == at), everything)}
+        codes = sorted(held & set(everything))
+        low, high = code_ends(self.schema.columns[at])
+        return (float(low[codes].min()), float(high[codes].max())) if codes else None
+
     def _by_schema(self, every: bool) -> Interval:
         """What the schema says of every row is no estimate: it is all rows or none."""
         total = self.source.total
@@ -210,6 +227,7 @@ class _Asked:
     def _from_cells(self, measure: Measure, groups: Sequence[tuple[Formula, ...]]) -> list[Any]:
         read = {c for f in (self.plan.where, measure.where, measure.over) for c in columns_in(f)}
         read |= {c for group in groups for formula in group for c in columns_in(formula)} | set(measure.columns)
+        self.from_cells.add(measure)
         columns = tuple(sorted(read))
         shape = self.domain.shape(columns)
         if math.prod(shape) > MOST_CELLS:
@@ -240,7 +258,7 @@ class _Asked:
             found = [self._one(measure, counts, values, np.ascontiguousarray(g & kept).ravel(), shape) for g in held]
         if self._inside(measure, shape) is None and any(one.low is not None for one in found):
             for c in measure.columns:
-                self._value_notes(self.schema.columns[c], bins=True)
+                self._say_values(c, bins=True)
         if counts.known and not counts.lawful and any(one.low is None and one.value is not None for one in found):
             self.notes[VAGUE] = None
         return found
@@ -251,7 +269,7 @@ class _Asked:
         """Rates from single counts, where cells together have no interval; the note that says so goes with it."""
         found = [self._quotient(measure, group, 1.0 if part else math.inf) for group in groups]
         if all(one.low is not None for one in found):
-            self.notes.pop(self._without(columns), None)
+            self.notes.pop(without_interval(self.domain, columns), None)
         return found
 
     def _quotient(self, measure: Measure, group: tuple[Formula, ...], most: float) -> Interval:
@@ -267,15 +285,17 @@ class _Asked:
         part = most <= 1
         if not below.value or (below.value < 0 and not part):
             return Interval(value=None, low=None, high=None, basis="unguaranteed")
-        value = min(max((above.value or 0.0) / max(below.value, 1e-9), 0.0), most)
-        unknown = Interval(value=value, low=None, high=None, basis="unguaranteed")
+        above = above.cut(0.0, math.inf)
+        value = (above.value or 0.0) / max(below.value, 1e-9)
+        unknown = Interval(value=min(value, most), low=None, high=None, basis="unguaranteed")
         if above.low is None or above.high is None or below.low is None or below.high is None:
             return unknown
         if below.low <= 0 and not part:
             return unknown
-        low = max(above.low, 0.0) / max(below.high, 1e-9)
+        low = above.low / max(below.high, 1e-9)
         high = above.high / below.low if below.low > 0 else most
-        return Interval(value=value, low=min(low, value), high=max(min(high, most), value), basis=above.basis)
+        found = Interval(value=value, low=min(low, value), high=max(high, value), basis=above.basis)
+        return found.cut(0.0, most)
 
     def _rate(self, counts: CellCounts, above: Mask, below: Mask) -> Interval:
         held = np.ascontiguousarray(below | above).ravel()
@@ -340,13 +360,8 @@ class _Asked:
             self.known[key] = self.source.cells(columns, needed)
         found = self.known[key]
         if not found.known:
-            self.notes[self._without(columns)] = None
+            self.notes[without_interval(self.domain, columns)] = None
         return found
-
-    def _without(self, columns: tuple[int, ...]) -> str:
-        names = " and ".join(f'"{self.domain.names[c]}"' for c in columns) or "the total"
-        together = " together" if len(columns) > 1 else ""
-        return f"no noise or bound is known for {names}{together}: numbers from there have no interval"
 
     def _values(self, at: int, columns: tuple[int, ...], shape: tuple[int, ...], *, codes: bool) -> Values:
         """The values of a column in every cell; for a quantile its codes."""
@@ -356,20 +371,12 @@ class _Asked:
         known = None if self.source.within is None else self.source.within.values(at)
         if known is not None:
             middle[: column.regular], inner[: column.regular] = known.mean, known.variance
-        self._value_notes(column, bins=False)
+        self._say_values(at, bins=False)
         if codes:
             low = high = middle = np.arange(column.size, dtype=np.float64)
         axes = [1] * len(shape)
         axes[columns.index(at)] = column.size
         return Values(*(np.broadcast_to(end.reshape(axes), shape).ravel() for end in (middle, low, high, inner)))
-
-    def _value_notes(self, column: Column, *, bins: bool) -> None:
-        """What is said of the values of a column; with `bins`, also that intervals count where in a bin they lie."""
-        low, high = code_ends(column)
-        if (low[: column.regular] != high[: column.regular]).any() and bins:
-            self.notes[f'intervals count that values of "{column.name}" lie anywhere in their bins'] = None
-        if column.ordered:
-            self.notes[f'values of "{column.name}" outside its declared range count as its ends'] = None
 
 
 def _mask(formula: Formula, columns: tuple[int, ...], shape: tuple[int, ...]) -> Mask:

@@ -1,0 +1,53 @@
+"""Shares of a number of rows that is private: a ratio of two noisy counts, with the interval that a SELECT gives it.
+
+An interval of the count over one of the total shares what may go wrong between both, though their noises have much in
+common. Fieller's interval, from the cells of one measured table, knows that; but a count may be known better than by
+these cells. Which of both is taken follows from the laws of the noise alone, for a share of one half: whatever the
+noise is, it is the same one, and holds as often as it does by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from conspectus.queries.query import Predicate, Query
+from conspectus.synopses.estimate import Estimate
+
+from .answer import Answer
+from .cells.cell_estimates import Values, ratio
+from .released_counts import ReleasedCounts
+
+_MOST_CELLS = 1 << 16
+
+
+def with_ratio(source: ReleasedCounts, answer: Answer, estimate: Estimate, query: Query) -> Answer:
+    """An answer of a release, with the interval of a ratio of noisy counts where that has less noise.
+
+    Args:
+        source: The counts of the release.
+        answer: The answer, its interval from those of the count and of the total.
+        estimate: The count that it was made from.
+        query: What was asked.
+    """
+    total, failure = source.total, 1 - answer.confidence
+    if total.exact or not isinstance(query, Predicate) or query.decided is not None or estimate.basis != "measured":
+        return answer
+    columns = tuple(sorted(query.columns))
+    shape = source.schema.domain.shape(columns)
+    if math.prod(shape) > _MOST_CELLS or answer.low is None or answer.high is None:
+        return answer
+    inside, every = np.zeros(shape), np.ones(math.prod(shape))
+    for box in query.boxes:
+        codes = {literal.column: literal.codes for literal in box}
+        inside[np.ix_(*(codes.get(c, range(size)) for c, size in zip(columns, shape)))] = 1.0
+    cells, held = source.cells(columns, every > 0), inside.ravel()
+    apart = estimate.width / 2 + total.margin(1 - failure / 2) / 2
+    if not cells.lawful or cells.margin(held - 0.5, failure) >= apart:
+        return answer
+    found = ratio(cells, Values.of(held), every, failure)
+    if found.low is None or found.high is None:
+        return answer
+    return replace(answer, low=min(found.low, answer.fraction), high=max(found.high, answer.fraction))
