@@ -202,8 +202,7 @@ class Projection(Mechanism[ProjectionPlan]):
             better = self.measure == "residuals" or self._better(problem, planned, plan)
             plan = planned if planned.residuals is not None and better else plan
         if self.measure == "residuals" and plan.residuals is None:
-            cells = f"of at most {MOST_PLANNED:,} cells together"
-            needs = f"several marginals and nothing else, {cells}, and a delta above 0 or a rho"
+            needs = f"several marginals of at most {MOST_PLANNED:,} cells together, and a delta above 0 or a rho"
             raise CannotServe(f"residuals are measured for {needs}: leave measure out")
         if self.theorem:
             bound = self._bound(problem, plan)
@@ -211,8 +210,8 @@ class Projection(Mechanism[ProjectionPlan]):
                 needs = "replaced rows, a public number of rows, and marginals alone or no marginals at all"
                 raise CannotServe(f"Theorem 12.8 is for {needs}: leave theorem=True out")
             if bound.vacuous:
-                said = f"Theorem 12.8 promises an error of {bound.value:.3g} here, which says nothing"
-                raise CannotServe(f"{said}: leave theorem=True out")
+                said = f"promises an error of {bound.value:.3g} here, which says nothing"
+                raise CannotServe(f"Theorem 12.8 {said}: leave theorem=True out")
         return plan
 
     def claim(self, problem: Problem, plan: ProjectionPlan) -> Claim:
