@@ -54,7 +54,9 @@ def test_cells_are_those_of_generalised_least_squares(chosen, seed, exact):
         stacked.append(np.ones((1, 12)))
         noisy.append(np.array([rows]))
         weights.append(np.array([1e4]))
-    total = Total(value=rows, exact=True) if exact else Total(value=rows, exact=False, kind="gaussian", scale=1.0)
+    total = (
+        Total(value=rows, exact=True) if exact else Total(value=rows, exact=False, kind="gaussian", scale=1.0, terms=1)
+    )
     pool = PooledMarginals(DOMAIN, measured, total)
     matrix, seen, weight = np.concatenate(stacked), np.concatenate(noisy), np.concatenate(weights)
     inverse = np.linalg.pinv(matrix.T @ (weight[:, None] * matrix), rcond=1e-11, hermitian=True)

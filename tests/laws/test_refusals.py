@@ -61,6 +61,7 @@ PUBLIC = {
         "data/sources/sql_functions.py:*",
         "data/sources/sql_growth.py:*",
         "data/sources/sql_types.py:*",
+        "data/sources/__init__.py:_check_seed",
         "data/sources/sql.py:_one_table",
         "data/sources/sql.py:open_over",
     ],

@@ -172,9 +172,8 @@ def test_candidates_that_are_hardly_told_apart_are_chosen_alike(power: int) -> N
     scores = np.array([0, 1], np.int64)
     rate = Fraction(1, 1 << power)
     low, high = _bounds(scores, rate)
-    chance = 1 - mpmath.mpf(1) / (1 << power) + mpmath.mpf(1) / (1 << (2 * power + 1))  # up to its cube
-    for lower, upper in zip(low.tolist(), high.tolist()):
-        assert lower <= 2**64 * chance * (1 + mpmath.mpf(2) ** (-3 * power))
-        assert upper + 1 >= 2**64 * chance * (1 - mpmath.mpf(2) ** (-3 * power))
+    with mpmath.workprec(3000):
+        chance = 2**64 * mpmath.exp(-(mpmath.mpf(2) ** -power))
+        assert int(low[0]) <= chance <= int(high[0]) + 1
     if power >= 64:  # 60 draws of one candidate alone: once in 2⁵⁹ runs
         assert {permute_and_flip(scores, rate=rate, sampler=SystemSampler()) for _ in range(60)} == {0, 1}

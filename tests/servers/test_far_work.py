@@ -253,7 +253,7 @@ def test_stopping_a_spark_job_cancels_it_and_spends_nothing(frame: Any, session:
         cs.open_table(frame.repartition(2), SCHEMA).fold(_Waits(str(marks), 600.0))
     assert time.monotonic() - pressed[0] < 120  # not the 600 seconds of the job
     idle(tracker)
-    ledger = ledger_at(tmp_path / "ledger")
+    ledger = ledger_at(marks / "ledger")  # and not beside the files of the frame
     table = cs.open_table(frame, SCHEMA)
     with pytest.raises(KeyboardInterrupt):
         cs.release(table, ASKED, **LAPLACE, ledger=ledger, progress=recorder([], "counting parts"))  # type: ignore[arg-type]

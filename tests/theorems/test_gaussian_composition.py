@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import conspectus as cs
-from conspectus.privacy.accounting import BudgetExceeded, Declared, best, keeps
+from conspectus.privacy.accounting import BudgetExceeded, Declared, best
 from conspectus.privacy.composition import continuous_epsilon, gaussian_delta, gaussian_epsilon, gaussian_share, zcdp
 from conspectus.privacy.events import ByRelation, GaussianNoise, LaplaceNoise, MixedGaussianNoise, RowTotal
 from conspectus.privacy.gaussian_filter import GaussianFilter, GaussianTerms
 from conspectus.privacy.guarantee import Budget
-from conspectus.privacy.relation import Neighbours
+from conspectus.privacy.kept_promises import keeps
+from conspectus.privacy.relation import Neighbours, Relation
 
 
 def exact_delta(sigma: float, moved: tuple[int, ...], epsilon: float) -> float:
@@ -109,8 +110,10 @@ def test_declared_lists_of_gaussian_noise_pay_the_sharper_theorem() -> None:
     budget = Budget(epsilon=float(epsilon) * (1 + 1e-12), delta=1e-9)
     declared = Declared(acts, budget, Neighbours.ADD_REMOVE)
     promised = declared.guarantee("row")
-    assert keeps(promised, acts)
-    assert not keeps(promised, [*acts, acts[0]])
+    relation = Relation(Neighbours.ADD_REMOVE)
+    assert keeps(promised, acts, relation, allowed="declared")
+    assert not keeps(promised, acts, relation, allowed="filtered")
+    assert not keeps(promised, [*acts, acts[0]], relation, allowed="declared")
     with pytest.raises(BudgetExceeded):
         Declared(acts, Budget(epsilon=float(epsilon) * 0.999, delta=1e-9), Neighbours.ADD_REMOVE)
 
@@ -147,7 +150,8 @@ def test_a_filter_of_gaussian_noise_promises_its_terms_whatever_was_spent() -> N
     assert gate.spent == TERMS.rho
     assert not gate.admits(noise(10**9))
     assert gate.guarantee("row") == promised
-    assert keeps(promised, gate.events)
+    assert keeps(promised, gate.events, Relation(Neighbours.REPLACE), allowed="gaussian")
+    assert not keeps(promised, gate.events, Relation(Neighbours.REPLACE), allowed="filtered")
     assert promised.epsilon is not None
     assert continuous_epsilon(2 / 100, 1e-9) < promised.epsilon < zcdp(0.01, 1e-9)
     with pytest.raises(BudgetExceeded):

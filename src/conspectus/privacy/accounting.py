@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Protocol
@@ -305,8 +306,9 @@ def best(events: Sequence[Event], delta: float, neighbours: Neighbours) -> tuple
             optimal = composition.optimal_epsilon(times, scale_up(share), delta)
             proofs.append((Fraction(optimal), "optimal composition of pure acts"))
         elif 1 < len(acts) <= MOST_DIFFERENT and delta >= 1e-10 and min(epsilon for epsilon, _ in proofs) < 50:
-            numerical = composition.loss_distribution_epsilon(acts, delta)
-            proofs.append((Fraction(numerical), "composition of privacy loss distributions"))
+            with suppress(composition.CompositionError):  # more acts than it adds up: the others are proofs, too
+                numerical = composition.loss_distribution_epsilon(acts, delta)
+                proofs.append((Fraction(numerical), "composition of privacy loss distributions"))
     noisy = gaussian_acts(events, neighbours) if delta > 0 else None
     if noisy:
         exact = composition.gaussian_epsilon(noisy, delta)

@@ -187,7 +187,8 @@ class Release(Quantiles, Learning, Winners):
             return answer_moment(self.counts, asked, confidence)
         estimate = self.synopsis.estimate(put, count_confidence(self.total, confidence), self.evidence)
         answer = answer_of(self.counts.as_counted(estimate, asked, confidence), self.total, confidence, asked)
-        answer = with_ratio(self.counts, answer, estimate, asked)
+        if self.guessed is None:  # of a session it says what the session said
+            answer = with_ratio(self.counts, answer, estimate, asked)
         counted = self.counts_rows and not (isinstance(asked, TableFunction) and not asked.counts_rows)
         return dataclasses.replace(answer, question=words, notes=notes, count=answer.count if counted else None)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from conspectus.queries.query import Predicate, Query
 from conspectus.synopses.estimate import Estimate
+from conspectus.synopses.synopsis import CannotAnswer
 
 from .answer import Answer
 from .cells.cell_estimates import Values, ratio
@@ -43,7 +44,10 @@ def with_ratio(source: ReleasedCounts, answer: Answer, estimate: Estimate, query
     for box in query.boxes:
         codes = {literal.column: literal.codes for literal in box}
         inside[np.ix_(*(codes.get(c, range(size)) for c, size in zip(columns, shape)))] = 1.0
-    cells, held = source.cells(columns, every > 0), inside.ravel()
+    try:
+        cells, held = source.cells(columns, every > 0), inside.ravel()
+    except CannotAnswer:  # single questions were measured, and no table that holds these cells
+        return answer
     apart = estimate.width / 2 + total.margin(1 - failure / 2) / 2
     if not cells.lawful or cells.margin(held - 0.5, failure) >= apart:
         return answer

@@ -48,6 +48,8 @@ def agreed(
     count: Counting,
     means: Means = lambda measure: None,
     span: Span = lambda measure, group: None,
+    *,
+    complete: bool = True,
 ) -> list[list[Any]]:
     """What was found for each measure in each group, so that it agrees within each line.
 
@@ -59,9 +61,11 @@ def agreed(
         count: What else is known of counts.
         means: What is known of means that were not asked for.
         span: Between what values lie.
+        complete: Whether counts add up to all rows, so that a rate of all rows is a count over their number.
     """
     here = _Agreement(plan, domain)
-    rates = [at for at in here.of_kind["ratio"] if here.divisors[at] == predicate(domain, True) and not plan.keys]
+    of_all = [at for at in here.of_kind["ratio"] if here.divisors[at] == predicate(domain, True) and not plan.keys]
+    rates = of_all if complete else []
     if not groups or (len(plan.measures) == 1 and plan.measures[0].kind != "share" and not rates):
         return found
     wholes = {at: count(plan.measures[at].over, ()) for at in (*here.of_kind["share"], *rates)}

@@ -84,7 +84,8 @@ def answer_select(plan: Select, source: CountSource, confidence: float) -> Query
     rows = [formulas for _, formulas in groups]
     found = [asked.measured(measure, rows) for measure in plan.measures]
     means = partial(asked.free_means, rows)
-    found = agreed(plan, source.schema.domain, rows, found, asked.free_count, means, asked.span)
+    known = (asked.free_count, means, asked.span)
+    found = agreed(plan, source.schema.domain, rows, found, *known, complete=not source.partial)
     lines = [Line(keys, tuple(column[at] for column in found)) for at, (keys, _) in enumerate(groups)]
     if plan.having is not None:
         lines = [line for line in lines if value_of(plan.having, line) is True]
