@@ -19,7 +19,7 @@ UNITS: list[dict[str, Any]] = [
     {"kind": "row"},
     *({"kind": "id", "column": "id", "max_rows": m} for m in (10**6, 2**40)),
 ]
-BUDGETS = [pytest.param(1e-7, 0.0, marks=pytest.mark.audit), (1e-9, 0.0), (1e-9, 1e-6)]
+BUDGETS = [(1e-7, 0.0), pytest.param(1e-9, 0.0, marks=pytest.mark.audit), (1e-9, 1e-6)]
 Act = Callable[[Any, Any, float, float], object]
 
 
