@@ -41,7 +41,7 @@ from conspectus.synopses.synopsis import CannotAnswer, Synopsis, Total, check_kn
 from conspectus.tabular import ResultTable
 from conspectus.whole_numbers import MOST_MADE, SEED, is_seed, whole
 
-from .answer import Answer, answer_of, checked_confidence, count_confidence, standing_notes
+from .answer import Answer, checked_confidence, standing_notes
 from .guessed_answers import GuessedAnswers
 from .learning import Learning
 from .moments_inside import answer_moment, released_moments
@@ -50,7 +50,6 @@ from .release_file import read_fields, write_fields
 from .released_counts import ReleasedCounts
 from .selects.query_result import QueryResult
 from .selects.selecting import answer_select
-from .shares import with_ratio
 from .tables import cells_table, named_columns, records_table
 from .winners import Winners
 from .within_bins import WithinBins, decoded_rows
@@ -185,10 +184,7 @@ class Release(Quantiles, Learning, Winners):
         asked = put.query(0)
         if isinstance(asked, Moment):
             return answer_moment(self.counts, asked, confidence)
-        estimate = self.synopsis.estimate(put, count_confidence(self.total, confidence), self.evidence)
-        answer = answer_of(self.counts.as_counted(estimate, asked, confidence), self.total, confidence, asked)
-        if self.guessed is None:  # of a session it says what the session said
-            answer = with_ratio(self.counts, answer, estimate, asked)
+        answer = self.counts.answer(put, confidence)
         counted = self.counts_rows and not (isinstance(asked, TableFunction) and not asked.counts_rows)
         return dataclasses.replace(answer, question=words, notes=notes, count=answer.count if counted else None)
 

@@ -27,6 +27,7 @@ from conspectus.synopses.stream_answers import StreamAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 from conspectus.synopses.tree_counts import TreeCounts
 
+from .answer import Answer, answer_of, count_confidence
 from .cells.binned_cells import code_ends
 from .cells.cell_estimates import CellCounts, Interval
 from .cells.known_cells import measured_cells, simulated_cells
@@ -34,6 +35,7 @@ from .cells.released_ranks import ReleasedRanks
 from .cells.stream_cells import stream_cells
 from .cells.tree_cells import TreeCells
 from .numbers_from_parts import moment_estimate, one_value_each, over_all_rows
+from .shares import with_ratio
 from .within_bins import WithinBins
 
 
@@ -78,9 +80,22 @@ class ReleasedCounts:
         self.check_seen(asked)
         return counted(self.synopsis.estimate(asked, 1 - failure, self.evidence), self.total)
 
-    def as_counted(self, estimate: Estimate, query: Query, confidence: float) -> Estimate:
-        """An estimate for a share of the rows, with the count that `count` gives: see `as_counted`."""
-        return as_counted(estimate, query, self.total, lambda asked: self.count(asked, 1 - confidence))
+    def share(self, query: Predicate, failure: float) -> Answer:
+        """What share of all rows satisfies a predicate, as `ask` says it."""
+        asked = Workload(self.schema.domain, (Conjunctions.of(self.schema.domain, [query]),))
+        self.check_seen(asked)
+        return self.answer(asked, 1 - failure)
+
+    def answer(self, asked: Workload, confidence: float) -> Answer:
+        """The answer to one question about the rows: the same at every door, whether it is called a share or not.
+
+        Of a session it is what the session said: that of the count and the total, as it keeps no cells.
+        """
+        query = asked.query(0)
+        estimate = self.synopsis.estimate(asked, count_confidence(self.total, confidence), self.evidence)
+        fitted = as_counted(estimate, query, self.total, lambda one: self.count(one, 1 - confidence))
+        answer = answer_of(fitted, self.total, confidence, query)
+        return answer if self.evidence.guesses is not None else with_ratio(self, answer, estimate, query)
 
     def moment(self, moment: Moment, failure: float) -> MomentEstimate | None:
         """A moment that was released, of the same rows; None for any other, which follows from the cells.

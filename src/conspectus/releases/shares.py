@@ -1,4 +1,4 @@
-"""Shares of a number of rows that is private: a ratio of two noisy counts, with the interval that a SELECT gives it.
+"""Shares of a number of rows that is private: a ratio of two noisy counts, with the narrower of two intervals.
 
 An interval of the count over one of the total shares what may go wrong between both, though their noises have much in
 common. Fieller's interval, from the cells of one measured table, knows that; but a count may be known better than by
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +20,9 @@ from conspectus.synopses.synopsis import CannotAnswer
 
 from .answer import Answer
 from .cells.cell_estimates import Values, ratio
-from .released_counts import ReleasedCounts
+
+if TYPE_CHECKING:
+    from .released_counts import ReleasedCounts
 
 _MOST_CELLS = 1 << 16
 

@@ -25,7 +25,7 @@ from conspectus.queries.language.from_select import read_select
 from conspectus.queries.language.unanswerable import CannotQuery
 from conspectus.queries.query import Predicate
 from conspectus.queries.workload import Workload
-from conspectus.releases.answer import checked_confidence, value_answer
+from conspectus.releases.answer import Answer, checked_confidence, value_answer
 from conspectus.releases.cells.cell_estimates import CellCounts, Interval
 from conspectus.releases.numbers_from_parts import middle_notes, one_value_each
 from conspectus.releases.released_counts import counted
@@ -37,7 +37,7 @@ from conspectus.synopses.moment_estimates import MomentEstimate
 from conspectus.synopses.synopsis import Total
 
 from .given_answer import Given
-from .live_answer import LiveAnswer
+from .live_answer import LiveAnswer, shown
 from .moments_asked import from_parts, law_of, moment_of, part_questions
 from .questions import Question, canonical
 from .quote import Quote, quoted
@@ -55,7 +55,6 @@ class AskedCounts:
     total: Total
     put: Callable[[Question], Given]
     by_parts: bool = False
-    asked: int = field(default=0, init=False)
     within: None = field(default=None, init=False)
     partial: ClassVar[tuple[str, ...]] = ()
     free: ClassVar[bool] = False
@@ -63,6 +62,11 @@ class AskedCounts:
     def count(self, query: Predicate, failure: float) -> Interval:
         """How many rows satisfy a predicate."""
         return counted(self._given(query).estimate(1 - failure, self.total), self.total)
+
+    def share(self, query: Predicate, failure: float) -> Answer:
+        """What share of all rows satisfies a predicate, as `ask` says it."""
+        asked = self._question(query)
+        return shown(self.put(asked), asked, self.total, confidence=1 - failure, repeated=True)
 
     def cells(self, columns: tuple[int, ...], needed: NDArray[np.bool_]) -> CellCounts:
         """The counts of the cells that are needed; all others are told as nothing."""
@@ -84,16 +88,17 @@ class AskedCounts:
         if not self.by_parts or not one_value_each(self.schema, moment):
             return None
         parts = part_questions(self.schema, moment, self.total)
-        self.asked += len(parts)
         return from_parts(self.schema.domain, moment, [self.put(part) for part in parts], self.total, 1 - failure)
 
     def ranks(self, column: int, rows: Predicate) -> None:
         """Ranks follow from the cells that are asked for."""
 
     def _given(self, query: Predicate) -> Given:
-        self.asked += 1
+        return self.put(self._question(query))
+
+    def _question(self, query: Predicate) -> Question:
         domain = self.schema.domain
-        return self.put(canonical(self.schema, Workload(domain, (Conjunctions.of(domain, [query]),))))
+        return canonical(self.schema, Workload(domain, (Conjunctions.of(domain, [query]),)))
 
 
 def _cells(counts: NDArray[np.float64], centres: NDArray[np.float64], found: list[Given]) -> CellCounts:

@@ -18,10 +18,12 @@ from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
 from conspectus.queries.workload import Workload
-from conspectus.releases.answer import Answer, answer_of, checked_confidence, count_confidence
+from conspectus.releases.answer import Answer, checked_confidence
 from conspectus.releases.planning import neighbours_of
 from conspectus.releases.release import Release
+from conspectus.releases.released_counts import ReleasedCounts
 from conspectus.suggestions import suggest_keywords
+from conspectus.synopses.evidence import Evidence
 from conspectus.synopses.stream_answers import StreamAnswers
 from conspectus.synopses.synopsis import Total
 
@@ -323,8 +325,8 @@ class Stream:
         if isinstance(query, bool) or not isinstance(query, int) or not 0 <= query < len(self.workload):
             raise StreamError(f"the questions of this stream are numbered from 0 to {len(self.workload) - 1}")
         asked, held = self.workload[query], self._answers(first, end)
-        estimate = held.estimate(asked, count_confidence(held.total, confidence))
-        return answer_of(estimate, held.total, confidence, asked.query(0))
+        told = Evidence(workload=self.workload, answers=held.counts / held.total.divisor)
+        return ReleasedCounts(self.schema, held, told, lambda _: None).answer(asked, confidence)
 
     def release(self) -> Release:
         """All counts so far, as a release that can be saved and shared. Nothing is spent, and the stream goes on.

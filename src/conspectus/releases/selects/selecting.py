@@ -10,12 +10,11 @@ import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial, reduce
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.data.schema import Schema
 from conspectus.queries.blocks.moments import KINDS, Moment, Numbers
 from conspectus.queries.formulas import Formula, all_of, literal, predicate
 from conspectus.queries.language.numbers import code_values
@@ -30,51 +29,18 @@ from conspectus.releases.cells.cell_estimates import CellCounts, Interval, Value
 from conspectus.releases.cells.ranks import QuantileCodes, quantile
 from conspectus.releases.cells.released_ranks import ReleasedRanks
 from conspectus.releases.cells.samples import of_sample
-from conspectus.releases.within_bins import BinValues, WithinBins
-from conspectus.synopses.moment_estimates import RARELY, MomentEstimate
-from conspectus.synopses.synopsis import CannotAnswer, Total
+from conspectus.releases.within_bins import BinValues
+from conspectus.synopses.moment_estimates import RARELY
+from conspectus.synopses.synopsis import CannotAnswer
 
 from .agreement import agreed
+from .count_source import CountSource
 from .query_result import QueryResult
 from .select_lines import Line, QuantileValue, rank_of, result_of, value_of
 from .select_notes import VAGUE, sums_note, value_notes, without_interval
 
 MOST_CELLS = 1 << 20
 Mask = NDArray[np.bool_]
-
-
-class CountSource(Protocol):
-    """What answers counts: a release, or a session."""
-
-    @property
-    def schema(self) -> Schema: ...
-
-    @property
-    def total(self) -> Total: ...
-
-    @property
-    def within(self) -> WithinBins | None:
-        """What is known of values inside bins."""
-
-    @property
-    def partial(self) -> tuple[str, ...]:
-        """What is said of values where counts are of some of the rows alone; nothing where they are of all."""
-
-    @property
-    def free(self) -> bool:
-        """Whether counts cost nothing, so that more of them may be looked at than were asked for."""
-
-    def count(self, query: Predicate, failure: float) -> Interval:
-        """How many rows satisfy a predicate."""
-
-    def cells(self, columns: tuple[int, ...], needed: Mask) -> CellCounts:
-        """The counts of all cells of some columns, row-major; of those that are not needed anything may be said."""
-
-    def moment(self, moment: Moment, failure: float) -> MomentEstimate | None:
-        """A moment, where it is asked for by itself; None where it follows from cells."""
-
-    def ranks(self, column: int, rows: Predicate) -> ReleasedRanks | None:
-        """The ranks of an ordered column among some rows; None where they follow from cells."""
 
 
 def answer_select(plan: Select, source: CountSource, confidence: float) -> QueryResult:
@@ -125,11 +91,10 @@ class _Asked:
             if measure.where is True and self.plan.where is True and self.plan.keys:
                 self.notes |= dict.fromkeys(sums_note(self.source, counts))
             return counts
-        whole = self.source.total.exact and self.plan.where is True and measure.over is True
+        whole = self.plan.where is True and measure.over is True
         alone = all(part is True for group in groups for part in group) and not self.source.partial
         if whole and (measure.kind == "share" or (measure.kind == "ratio" and alone)):
-            rows = max(self.source.total.value, 1.0)
-            return [self._count(measure.where, group).scaled(1 / rows) for group in groups]
+            return [self._share(measure.where, group) for group in groups]
         self.notes |= dict.fromkeys(self.source.partial if measure.kind != "share" else ())
         if measure.kind == "quantile" and (ranked := self._ranked(measure, groups)) is not None:
             return ranked
@@ -190,6 +155,20 @@ class _Asked:
         moved = possible - (found.value or 0.0)  # around the nearest possible count, which is no farther from the truth
         low, high = max(found.low + moved, 0.0), min(found.high + moved, most)
         return Interval(value=value, low=min(low, value), high=max(high, value), basis=found.basis)
+
+    def _share(self, where: Formula, group: tuple[Formula, ...]) -> Interval:
+        """A share of all rows: of a public number of them by its count, of a private one as `ask` says it."""
+        total = self.source.total
+        if total.exact:
+            return self._count(where, group).scaled(1 / max(total.value, 1.0))
+        rows = predicate(self.domain, all_of(self.domain, [where, *group]))
+        told = self.source.share(rows, self.failure)
+        if told.low is None:
+            self.notes[without_interval(self.domain, tuple(sorted(rows.columns)))] = None
+        value, low, high = (
+            None if end is None else min(max(end, 0.0), 1.0) for end in (told.fraction, told.low, told.high)
+        )
+        return Interval(value=value, low=low, high=high, basis=told.basis)
 
     def free_count(self, where: Formula, group: tuple[Formula, ...]) -> Interval | None:
         """A count that nobody asked for; None where it would cost something."""
