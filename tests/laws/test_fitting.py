@@ -82,6 +82,52 @@ def test_features_and_their_adjoint(domain, seed):
     assert math.isclose(float(values @ residuals.of(table)), float(residuals.spread(values) @ table), abs_tol=1e-9)
 
 
+SHAPES = [(2,) * 6, (3, 2, 2, 1, 2, 4), (2,) * 7]
+"""Tables of as many columns as are turned as one."""
+
+
+@pytest.mark.parametrize("sizes", SHAPES)
+def test_a_marginal_that_is_turned_as_one_keeps_distances_and_has_an_adjoint(sizes):
+    domain = domain_of(*sizes)
+    target = Target(tuple(range(len(sizes))), coins(1).random(domain.cells), 2.0)
+    residuals = Residuals(sizes, [target])
+    assert residuals.length == domain.cells
+    _, wanted, strength = residuals.pool([target])
+    table, values = coins(2).random(domain.cells), coins(3).normal(size=residuals.length)
+    missed = float((strength * (residuals.of(table) - wanted) ** 2).sum())
+    assert math.isclose(missed, 2 * float(((table - target.fractions) ** 2).sum()))
+    assert math.isclose(float(values @ residuals.of(table)), float(residuals.spread(values) @ table), abs_tol=1e-9)
+    moments = residuals.variances(table, np.zeros(residuals.length))
+    rows = np.array([residuals.of(row) for row in np.eye(domain.cells)])
+    assert np.allclose(moments, table @ rows**2)
+
+
+@pytest.mark.parametrize("sizes", SHAPES)
+def test_a_marginal_that_is_turned_as_one_is_fitted_as_its_interactions_are(sizes, monkeypatch):
+    domain = domain_of(*sizes)
+    _, (one,) = measured(domain, 3, order=len(sizes), sigma=3.0)
+    turned = fit_histogram(domain, [one], 1000.0, tolerance=1e-7, steps=3000, refits=3)
+    monkeypatch.setattr("conspectus.synopses.fitting.residuals._UNDIVIDED", 99)
+    apart = fit_histogram(domain, [one], 1000.0, tolerance=1e-7, steps=3000, refits=3)
+    assert turned.converged
+    assert apart.converged
+    assert np.abs(turned.weights - apart.weights).max() < 1e-5
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("sigma", [1.0, 10.0])
+def test_one_marginal_of_many_columns_is_fitted_no_worse_than_it_was_measured(seed, sigma):
+    """Few of its cells hold nearly all rows, as in most tables. With noise by a fixed seed."""
+    domain = domain_of(*(2,) * 8)
+    table = coins(seed).dirichlet(np.full(domain.cells, 0.05)).reshape(domain.sizes) * 5000
+    noisy = table.ravel() + sigma * coins(seed + 50).normal(size=domain.cells)
+    fit = fit_histogram(domain, [Measurement(tuple(range(8)), noisy, sigma)], 5000.0, refits=3, adapt=True)
+    made = (fit.weights * 5000).reshape(domain.sizes)
+    assert np.abs(made.ravel() - table.ravel()).mean() < np.abs(noisy - table.ravel()).mean()
+    singles = [np.abs(marginal(made, (c,)) - marginal(table, (c,))).max() for c in range(8)]
+    assert max(singles) < 4 * sigma * math.sqrt(128)
+
+
 @LAW
 @given(domains, st.integers(0, 99), st.floats(0.5, 50))
 def test_fits_are_distributions_whatever_the_noise(domain, seed, sigma):

@@ -2,7 +2,8 @@
 
 A cell is estimated from all measurements together (`pooled_marginals`). The estimates of different tables agree, but
 are no whole numbers and may be negative. So one table of whole rows is found whose marginals are nearest to all of them
-(`nearest_table`), and every printed table is counted from it.
+(`nearest_table`), and every printed table is counted from it. Near to all of them: to the measured marginals, and to
+the tables of one and two columns that these hold.
 
 What is proved. Let B be the bound that the noise keeps in all k measured cells at once, except with probability
 `FAILURE`. An estimate e has at most the variance of one noise, and a radius r with |truth − e| ≤ r in all k cells at
@@ -17,8 +18,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +52,9 @@ _LARGE = 20.0
 
 _LEAST_VARIANCE = 1 / 12
 """Of a count that is rounded to a whole one."""
+
+_OVERVIEW = (1, 2)
+"""How many columns tables have that are read first."""
 
 MOST_LISTED = 4096
 """The most cells of a table that are looked up one by one."""
@@ -153,6 +158,7 @@ class PrintedTables:
         held = self.domain.project(self._held)
         goals = [self._measured(marginal) for marginal in self.pool.marginals if marginal.columns]
         goals += [self._goal(known.columns, known.counts, known.variance) for known in self.others]
+        goals += self._overviews()
         try:
             found = nearest_table(held.sizes, goals, rows)
         except TooManyGoals as problem:
@@ -168,6 +174,23 @@ class PrintedTables:
         # Within B of all that is plausible; where that leaves next to no room, a quarter of the radius, and a row.
         room = math.inf if reach is None else max(self._radius - reach, reach / 4, 0.75)
         return self._goal(marginal.columns, cell.counts, cell.variance, room)
+
+    def _overviews(self) -> list[Goal]:
+        """The tables of one or two columns that measured marginals hold: people read these first.
+
+        Cells below 0 are cut off, and where a marginal has hundreds of empty ones, all of these cuts add up in a table
+        of one column. So that is wanted, too, by the noise that it has itself, and within its own interval.
+        """
+        measured = {marginal.columns for marginal in self.pool.marginals}
+        held = {s for columns in measured for size in _OVERVIEW for s in combinations(columns, size)}
+        found = []
+        for columns in sorted(held - measured):
+            if (cell := self.pool.cells(columns)) is not None:
+                margin = self.margin(cell, FAILURE)
+                room = math.inf if margin is None else margin
+                goal = self._goal(columns, cell.counts, cell.variance, room)
+                found.append(replace(goal, high=goal.counts + room))
+        return found
 
     def _goal(self, columns: tuple[int, ...], counts: Vector, variance: float, room: float = math.inf) -> Goal:
         spread = math.sqrt(max(variance, _LEAST_VARIANCE))

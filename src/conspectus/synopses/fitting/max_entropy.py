@@ -201,8 +201,7 @@ def _fit_pooled(
     adapt: bool,
 ) -> Fit:
     """Solve the fit to one measurement of each feature, and again where the ridge hid an interaction."""
-    kappa = np.repeat([ridge * KAPPA[min(order, 3) - 1] for order in residuals.orders], np.diff(residuals.offsets))
-    strength = np.maximum(kappa / np.sqrt(precision), _LEAST_RIDGE)
+    strength = np.maximum(ridge * residuals.by_order(KAPPA) / np.sqrt(precision), _LEAST_RIDGE)
     strength, base = adapted(residuals, wanted, precision, strength) if adapt else (strength, None)
     solve = partial(solve_dual, residuals, marginals, wanted, steps=steps, tolerance=tolerance, base=base)
     fit = solve(strength, start=start)
@@ -220,16 +219,20 @@ def _loosen(residuals: Residuals, fit: Fit, ridge: Vector, precision: Vector) ->
 
     At the solution the fit misses the measurement of an interaction by ridge · θ. Noise of d dimensions alone would
     make a miss whose square, in units of the noise, is χ² with d degrees of freedom, and the ridge only shortens it:
-    that one of all interactions passes the quantile taken here has a probability below `_HIDDEN`.
+    that one of all interactions passes the quantile taken here has a probability below `_HIDDEN`. Where none of them
+    does, but all together miss more than noise would, each by a little, the ridge is smaller for all.
     """
-    starts = residuals.offsets[:-1]
     from scipy.special import chdtri  # a quarter of a second, which only a fit needs
 
-    missed = np.add.reduceat(np.square(ridge * _flat(residuals, fit.potentials)) * precision, starts)
-    dimensions = np.array(residuals.dimensions)
-    hidden = (dimensions > 0) & (missed > chdtri(np.maximum(dimensions, 1), _HIDDEN / len(starts)))
+    entries, dimensions = residuals.interactions()
+    squares = np.square(ridge * _flat(residuals, fit.potentials)) * precision
+    missed = np.bincount(entries, weights=squares, minlength=len(dimensions))
+    hidden = (dimensions > 0) & (missed > chdtri(np.maximum(dimensions, 1), _HIDDEN / len(dimensions)))
     factors = np.where(hidden, dimensions / np.maximum(missed, 1e-300), 1.0)
-    return np.maximum(ridge * np.repeat(factors, np.diff(residuals.offsets)), _LEAST_RIDGE), bool(hidden.any())
+    freedom, together = int(dimensions.sum()), float(missed[dimensions > 0].sum())
+    if not hidden.any() and freedom and together > chdtri(freedom, _HIDDEN):
+        hidden, factors = dimensions > 0, np.where(dimensions > 0, freedom / together, 1.0)
+    return np.maximum(ridge * factors[entries], _LEAST_RIDGE), bool(hidden.any())
 
 
 def in_schema_order(domain: Domain, measurement: Measurement) -> Measurement:

@@ -7,8 +7,10 @@ c is then an orthogonal sum of interactions: for any p and y
 
 A weighted sum of squared distances to many marginals is therefore, up to a constant, one weighted squared distance per
 *distinct* interaction, to the average of its measurements. The 560 three-way marginals of 16 columns overlap in 136
-lower interactions; pooled, they are a well-conditioned problem. Marginals of many columns have too many interactions
-and are kept whole; so are partitions of a marginal's cells into parts.
+lower interactions; pooled, they are a well-conditioned problem. Marginals of many columns have too many interactions to
+be pooled. Each is turned as one into cosines along its axes, an orthonormal basis whose first vector is constant: a
+coefficient belongs to the interaction of the axes along which it is not the first. Partitions of a marginal's cells
+into parts are kept as they are.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ Part = tuple[Columns, bytes]  # the columns, and for a partition of their cells 
 INTERACTION = b"interaction"
 """What an interaction has in the place of parts."""
 
-_UNDIVIDED = 6  # marginals of this many columns or more are not taken apart
+_UNDIVIDED = 6  # marginals of this many columns or more are turned as one
 
 
 @compiled
@@ -74,14 +76,57 @@ class Target:
 
     @property
     def undivided(self) -> bool:
-        """Whether it is fitted as one vector, and not by the interactions of its columns."""
+        """Whether it is a vector of its own, and shares no interactions of its columns with other targets."""
         return self.parts is not None or self.shares is not None or len(self.columns) >= _UNDIVIDED
+
+
+@dataclass(frozen=True)
+class _Turned:
+    """A marginal that is turned as one: where its coefficients stand, and its shape."""
+
+    start: int
+    shape: tuple[int, ...]
+
+    @property
+    def place(self) -> slice:
+        return slice(self.start, self.start + math.prod(self.shape))
+
+    def cosines(self, values: Vector, *, back: bool = False) -> Vector:
+        """Its coefficients; with `back` its cells from them. Both are orthonormal, and so adjoint to each other."""
+        from scipy.fft import dctn, idctn  # a tenth of a second, which only a fit needs
+
+        return np.asarray((idctn if back else dctn)(values.reshape(self.shape), norm="ortho")).ravel()
+
+    def second_moments(self, shares: Vector) -> Vector:
+        """Of each coefficient of one record the mean square, where records lie in cells with these shares."""
+        from scipy.fft import dct
+
+        moments = shares.reshape(self.shape)
+        for axis, size in enumerate(self.shape):
+            squares = np.square(dct(np.eye(size), norm="ortho", axis=0))
+            moments = np.moveaxis(np.tensordot(squares, moments, axes=(1, axis)), 0, axis)
+        return moments.ravel()
+
+    @property
+    def axes(self) -> NDArray[np.bool_]:
+        """For each axis and coefficient whether it speaks of that column: whether it is not the first along it."""
+        return np.indices(self.shape).reshape(len(self.shape), -1) > 0
+
+    @property
+    def copies(self) -> Vector:
+        """Over how many cells of the other columns a coefficient adds up."""
+        return np.asarray(np.where(self.axes, 1.0, np.array(self.shape, dtype=np.float64)[:, None]).prod(axis=0))
+
+
+def _of_order(strengths: Sequence[float], order: int) -> float:
+    return strengths[min(max(order, 1), len(strengths)) - 1]
 
 
 class Residuals:
     """The distinct features of a list of targets; `of` and `spread` are adjoint to each other on centred vectors.
 
-    Feature vectors hold, one after the other, a table per interaction, then one vector per whole marginal or partition.
+    Feature vectors hold, one after the other, a table per interaction, then one vector for each marginal that is turned
+    as one, and for each partition.
     """
 
     def __init__(self, sizes: Sequence[int], targets: Sequence[Target]) -> None:
@@ -95,13 +140,12 @@ class Residuals:
         starts = dict(zip(sets + [("wide", c) for c in wide], self._tree.offsets.tolist()))
         self._shared = int(self._tree.offsets[len(sets)])  # features up to here are leaves of the tree as they are
         self.keys: list[Part] = [(s, INTERACTION) for s in sets] + list(together)
-        self.orders = [len(s) for s in sets] + [1 if key[1] else len(key[0]) for key in together]
-        # Of each interaction; of what is not taken apart nothing is said.
-        self.dimensions = [math.prod(self.sizes[c] - 1 for c in s) for s in sets] + [0] * len(together)
         lengths = [self._volume(s) for s in sets] + [target.fractions.size for target in together.values()]
         self.offsets = starts_of(lengths)
         self.length = int(self.offsets[-1])
         self._at = dict(zip(self.keys, self.offsets.tolist()))
+        whole = [(key, tuple(self.sizes[c] for c in key[0])) for key in together if not key[1]]
+        self._turned = [_Turned(self._at[key], shape) for key, shape in whole]
         leaves, features = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
         weights, plain = [np.empty(0)], True
         for key, target in together.items():
@@ -139,7 +183,7 @@ class Residuals:
             values = gathered.astype(np.float64, copy=False)
             values[: self._shared] = leaves[: self._shared]
         _along_axes(self._axes, values, False)
-        return values
+        return self._coefficients(values)
 
     def centred(self, values: Vector) -> Vector:
         """Each interaction's table with its means removed along every axis; a fresh array."""
@@ -150,6 +194,9 @@ class Residuals:
     def spread(self, values: Vector) -> Vector:
         """The adjoint of `of`, for centred values: their sum as a function of the cells of the universe."""
         if self.length != self._shared:
+            values = values.copy() if self._turned else values
+            for one in self._turned:
+                values[one.place] = one.cosines(values[one.place], back=True)
             handed = np.bincount(
                 self._leaves, weights=values[self._features] * self._weights, minlength=self._tree.length
             )
@@ -172,7 +219,40 @@ class Residuals:
         """For each entry the variance of its feature of one record, given (estimates of) the marginals and means."""
         moments = np.maximum(marginals, 0)
         _along_axes(self._axes, moments, True)
+        for one in self._turned:
+            moments[one.place] = one.second_moments(np.maximum(marginals[one.place], 0))
         return np.maximum(moments - means * means, 0)
+
+    def by_order(self, strengths: Sequence[float]) -> Vector:
+        """For each entry the strength for as many columns as it speaks of, the last one for any more, in units of the
+        noise of the counts that it is an interaction of: a coefficient has that noise over the root of the cells of
+        other columns that it adds up."""
+        orders = [(len(columns) if kind == INTERACTION else 1) for columns, kind in self.keys]
+        found = np.repeat([_of_order(strengths, order) for order in orders], np.diff(self.offsets))
+        for one in self._turned:
+            orders = one.axes.sum(axis=0).tolist()
+            found[one.place] = [_of_order(strengths, order) for order in orders] / np.sqrt(one.copies)
+        return found
+
+    def interactions(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For each entry the number of its interaction; and how many dimensions each of these has.
+
+        A partition has none: of what was asked as one question nothing is told apart.
+        """
+        kinds = [math.prod(self.sizes[c] - 1 for c in columns) * (kind == INTERACTION) for columns, kind in self.keys]
+        entries = np.repeat(np.arange(len(self.keys)), np.diff(self.offsets))
+        dimensions = [np.array(kinds, dtype=np.int64)]
+        for one in self._turned:
+            code = 2 ** np.arange(len(one.shape)) @ one.axes
+            entries[one.place] = code + sum(part.size for part in dimensions)
+            dimensions.append(np.bincount(code) * (np.arange(code.max() + 1) > 0))
+        return entries, np.concatenate(dimensions)
+
+    def _coefficients(self, values: Vector) -> Vector:
+        """Marginals that are turned as one, in their cosines; in place."""
+        for one in self._turned:
+            values[one.place] = one.cosines(values[one.place])
+        return values
 
     def pool(self, targets: Sequence[Target]) -> tuple[Vector, Vector, Vector]:
         """Pool targets into one for each feature.
@@ -192,7 +272,7 @@ class Residuals:
         for shape, group in groups.items():
             self._pool_alike(shape, group, sums, weights)
         averages = sums / weights
-        return averages, self.centred(averages), weights
+        return averages, self._coefficients(self.centred(averages)), weights
 
     def _pool_alike(self, shape: tuple[int, ...], group: list[Target], sums: Vector, weights: Vector) -> None:
         """Take all marginals of one shape apart together."""
