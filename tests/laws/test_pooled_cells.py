@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.made import people
 
+import conspectus as cs
 from conspectus.data.domain import Domain
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import mixture_quantile, sum_quantile, variance_of
+from conspectus.releases.cells.pooled_halves import pooled_halves
 from conspectus.synopses.fitting.nearest_table import Goal, TooManyGoals, nearest_table
 from conspectus.synopses.pooled_marginals import MeasuredMarginal, PooledMarginals
 from conspectus.synopses.synopsis import Total
@@ -116,3 +119,31 @@ def test_what_would_take_an_hour_is_refused():
     goals = [Goal((0, c), np.ones(10**6), *[np.ones(10**6)] * 3) for c in range(1, 3)]
     with pytest.raises(TooManyGoals):
         nearest_table((1000, 1000, 1000), goals * 1000, 10)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_halves_have_the_noise_that_their_sums_have(mechanism):
+    """The deviation of a weighted sum of the rows inside and outside is that of its noises, one by one."""
+    schema, table = people(300, neighbours="add-remove")
+    release = cs.release(table, cs.marginals(schema, 2), epsilon=1.0, delta=1e-6, mechanism=mechanism)
+    for text in ("ill", "region = 'west'", "smoker AND ill", "region = 'north' AND age < 42"):
+        halves = pooled_halves(release.synopsis, cs.sql(schema, [text]).query(0))
+        pool, inside = halves.inside.pool, halves.inside
+        assert halves.counts[0] == inside.count
+        for weights in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.7, -0.3), (0.9, -0.1)):
+            often, rest = weights[0] - weights[1], weights[1]
+            parts = {chosen: often * part for chosen, part in inside.parts.items()}
+            parts[()] = parts[()] + rest
+            noises = sum(variance_of(law) * weight**2 * times for law, weight, times in pool.noises(parts))
+            assert halves.deviation(np.array(weights)) == pytest.approx(math.sqrt(noises), rel=1e-6)
+        assert halves.deviation(np.array([1.0, 0.0])) == pytest.approx(math.sqrt(inside.variance))
+
+
+def test_a_small_share_of_private_rows_is_as_narrow_as_its_count():
+    """The noise of the total hardly moves a small share: its interval, in rows, is little wider than the count's."""
+    schema, table = people(2000, neighbours="add-remove")
+    release = cs.release(table, cs.marginals(schema, 2), epsilon=0.5, delta=1e-6, mechanism="gaussian")
+    for text in ("region = 'west'", "smoker AND ill", "age < 30"):
+        share = release.ask(text)
+        count = release.query(f"SELECT COUNT(*) AS n FROM people WHERE {text}").to_arrow().to_pylist()[0]
+        assert (share.high - share.low) * release.total.divisor < 1.1 * (count["n_high"] - count["n_low"])

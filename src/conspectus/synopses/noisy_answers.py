@@ -173,6 +173,10 @@ class NoisyAnswers(Synopsis):
             raise CannotAnswer(self._refusal(query))
         return min(known, key=attrgetter("variance"))
 
+    def pooled_sum(self, query: Predicate) -> PooledSum | None:
+        """What all measured marginals say of a query together; None where they do not determine it."""
+        return self._pool.find(query)
+
     def sum_for(self, query: Query) -> NoisySum:
         """The noisy count of one query as a plain sum, with the law of its noise; raises `CannotAnswer`."""
         own, other = self._ways(query)

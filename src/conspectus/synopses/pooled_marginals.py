@@ -174,6 +174,16 @@ class PooledMarginals:
         """The noises of an estimate that takes these multiples of interactions, by law and size of weight."""
         return noise_terms(self._of_boxes, query, lambda: self._weighted(parts))
 
+    def noises(self, parts: dict[Columns, Table]) -> tuple[Term, ...]:
+        """The noises of any sum of multiples of interactions, by law and size of weight."""
+        return counted_terms(self._weighted(parts))
+
+    @property
+    def rows(self) -> tuple[float, float] | None:
+        """The number of rows as all marginals tell it, and its variance; None where it is public or not told."""
+        known = None if self.total.exact else self._interaction(())
+        return None if known is None else (float(known[0]), known[1])
+
     @cached_property
     def _of_boxes(self) -> TermsOfBoxes:
         return {}
