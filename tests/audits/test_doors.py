@@ -14,7 +14,15 @@ from conspectus import audit
 TRIALS = 8_000
 MORE = {"inside-bins": 3, "net-enumerated": 3, "net-laminar": 3}
 """Times as many trials, where a twin is so near to the claim that five deviations would let it pass for honest."""
-LATER = ("subsample-ranks", "top-exponential", "top-noisy-max", "stream-user", "residuals-joint")
+LATER = (
+    "subsample-ranks",
+    "top-exponential",
+    "top-noisy-max",
+    "stream-user",
+    "residuals-joint",
+    "project-sparse-2-gaussian",
+    "project-dense-3-gaussian",
+)
 """Left to `make audit`: the same doors are attacked by the others."""
 ONCE = (
     "top",
@@ -29,6 +37,7 @@ ONCE = (
     "stable",
     "gaussian",
     "subsample",
+    "inside",
 )
 """Attacked here under replace alone, where one unit moves more; under add-remove too in `make audit`."""
 

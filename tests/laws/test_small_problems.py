@@ -61,6 +61,24 @@ def test_one_count_is_as_wrong_and_as_wide_as_was_said(mechanism, neighbours):
     assert 0.5 < np.mean(widths) / claim.expected_width < 2
 
 
+@pytest.mark.parametrize("width", [5, 6, 8])
+def test_one_table_of_few_rows_in_many_cells_is_no_worse_than_plain_noise(width):
+    """What `auto` takes, and `projection`, where three kinds of people fill hardly any of the cells. The mean error of
+    32 cells and more in four releases has a deviation of a tenth: twice that of plain noise is beyond chance."""
+    rng = np.random.Generator(np.random.PCG64(2))
+    kinds = rng.random((3, width)) < 0.3
+    rows = kinds[rng.integers(0, 3, 3000)] ^ (rng.random((3000, width)) < 0.05)
+    names = [f"c{n}" for n in range(width)]
+    schema = cs.Schema.from_dict({"name": "kinds", "columns": {name: {"type": "boolean"} for name in names}})
+    table, asked = cs.open_table(pa.table(dict(zip(names, rows.T))), schema), cs.marginal(schema, names)
+    true = np.bincount(rows @ (1 << np.arange(width)[::-1]), minlength=1 << width)
+    errors = {}
+    for name in ("laplace", "auto", "projection", "histogram"):
+        made = [cs.release(table, asked, epsilon=1.0, mechanism=name).answers * 3000 for _ in range(4)]
+        errors[name] = np.abs(np.array(made) - true).mean()
+    assert max(errors.values()) < 2 * errors["laplace"]
+
+
 def test_one_question_keeps_its_noise_and_many_do_not():
     assert kept_noise(0.35, 1) == 1
     assert kept_noise(0.35, 4) == pytest.approx(0.675)
