@@ -146,6 +146,8 @@ def test_ordinary_questions_have_the_right_answer_without_noise(sure, noisy, dat
     unsure = noisy.query(query)
     for name, low, high in unsure.measures:
         for value, least, most in zip(*(unsure[column].to_pylist() for column in (name, low, high))):
+            if value is None and "CORR" in query:  # noise left a column no spread to divide by
+                continue
             assert least is not None, (query, name)
             assert least <= value <= most
 
