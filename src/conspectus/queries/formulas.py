@@ -3,6 +3,9 @@
 A formula is expanded column by column, in the order of the table. Fixing a code of a column leaves a formula about the
 other columns, and codes that leave the same one share a literal. By induction over the columns, formulas with the same
 meaning have the same boxes: so equal questions are equal values.
+
+A formula that is short to write may take long to expand, as every hard puzzle can be written as one. What an expansion
+looks at is counted, and has a limit: a formula that needs more is refused, as one of too many boxes is.
 """
 
 from __future__ import annotations
@@ -22,7 +25,12 @@ from .sensitivity import WorkloadError
 MOST_BOXES = 512
 """The largest number of disjoint boxes that one predicate may need."""
 
-_MOST_STEPS = 20_000
+MOST_WORK = 3_000_000
+"""How much an expansion may look at, where looking at a part of a formula is 1: about a second."""
+
+_A_SPLIT, _A_MADE_PART, _A_LITERAL = 500, 4, 4
+_CODES, _TRUTHS = 16, 64
+"""Looked at together, as quickly as one part of a formula: so many codes of a literal, so many entries of a table."""
 
 
 class TooManyBoxes(WorkloadError):
@@ -99,6 +107,7 @@ class _Expansion:
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self.known: dict[Formula, tuple[Box, ...]] = {}
+        self.work = 0
 
     def boxes(self, formula: Formula) -> tuple[Box, ...]:
         if isinstance(formula, bool):
@@ -109,26 +118,27 @@ class _Expansion:
         if formula.conjunctive and len(literals) == len(formula.parts):
             return (tuple(sorted(literals)),)  # one literal for each column, as the expansion would find
         if formula not in self.known:
-            if len(self.known) > _MOST_STEPS:
-                raise _too_many()
             self.known[formula] = self._split(formula)
         return self.known[formula]
 
     def _split(self, formula: Compound) -> tuple[Box, ...]:
-        leaves = _leaves(formula)
+        leaves = self._leaves(formula)
         column = min(leaf.column for leaf in leaves)
         here = sorted(leaf for leaf in leaves if leaf.column == column)
         # Codes that no leaf tells apart are looked at together: a column may have many more than are named.
         runs, size = LiteralRuns(here), self.domain.sizes[column]
         numbers = np.arange(len(here), dtype=np.int32)
         cuts = runs.cuts(numbers, size)
+        self._charge(_A_SPLIT + len(here) * len(cuts) // _TRUTHS)
         kinds, of_stretch = np.unique(runs.truth(numbers, cuts) == 1, axis=1, return_inverse=True)
         ends = np.append(cuts[1:], size) - 1
         codes_of: dict[tuple[Box, ...], list[tuple[int, int]]] = {}
         for kind in range(kinds.shape[1]):
-            rest = self._restricted(formula, dict(zip(here, kinds[:, kind].tolist())))
+            rest = self._restricted(formula, column, dict(zip(here, kinds[:, kind].tolist())))
             held = np.flatnonzero(of_stretch.reshape(-1) == kind)
-            codes_of.setdefault(self.boxes(rest), []).extend(zip(cuts[held].tolist(), ends[held].tolist()))
+            boxes = self.boxes(rest)
+            self._charge(_A_LITERAL * sum(map(len, boxes)))
+            codes_of.setdefault(boxes, []).extend(zip(cuts[held].tolist(), ends[held].tolist()))
         found: list[Box] = []
         for rests, stretches in codes_of.items():
             head = literal(self.domain, column, together(of_runs([stretch]) for stretch in stretches))
@@ -137,19 +147,48 @@ class _Expansion:
                 raise _too_many()
         return tuple(sorted(found))
 
-    def _restricted(self, formula: Formula, truth: dict[Literal, bool]) -> Formula:
+    def _restricted(self, formula: Formula, column: int, truth: dict[Literal, bool]) -> Formula:
+        """What is left of a formula where the literals of a column are true or false."""
+        if isinstance(formula, Literal):
+            return truth[formula] if formula.column == column else formula
         if isinstance(formula, bool):
             return formula
-        if isinstance(formula, Literal):
-            return truth.get(formula, formula)
-        parts = [self._restricted(part, truth) for part in formula.parts]
+        parts, changed = [], False
+        for looked, part in enumerate(formula.parts, 1):
+            left = self._restricted(part, column, truth)
+            if isinstance(left, bool) and left != formula.conjunctive:
+                self._charge(looked)
+                return left
+            changed = changed or left is not part
+            parts.append(left)
+        if not changed:
+            self._charge(len(parts))
+            return formula
+        numbers = sum(_stored(part.codes) for part in parts if isinstance(part, Literal))
+        self._charge(_A_MADE_PART * len(parts) + numbers // _CODES)
         return _combined(self.domain, parts, conjunctive=formula.conjunctive)
 
+    def _leaves(self, formula: Formula) -> set[Literal]:
+        found, waiting = set(), [formula]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, Compound):
+                self._charge(len(part.parts))
+                waiting.extend(part.parts)
+            elif isinstance(part, Literal) and part not in found:
+                self._charge(_stored(part.codes) // _CODES)
+                found.add(part)
+        return found
 
-def _leaves(formula: Formula) -> set[Literal]:
-    if isinstance(formula, Compound):
-        return {leaf for part in formula.parts for leaf in _leaves(part)}
-    return set() if isinstance(formula, bool) else {formula}
+    def _charge(self, work: int) -> None:
+        self.work += work
+        if self.work > MOST_WORK:
+            raise _too_many()
+
+
+def _stored(codes: CodeSet) -> int:
+    """How many numbers a set of codes is stored as."""
+    return len(codes) if isinstance(codes, tuple) else len(codes.firsts)
 
 
 def predicate(domain: Domain, formula: Formula) -> Predicate:

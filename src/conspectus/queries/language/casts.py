@@ -6,6 +6,7 @@ import math
 
 from sqlglot import exp
 
+from .bounded_parser import written
 from .from_sql import bare
 from .unanswerable import CannotQuery
 
@@ -53,6 +54,6 @@ def check_casts(casts: list[exp.Cast], *, whole: bool) -> None:
     for cast in casts:
         if not keeps(cast, whole=whole):
             raise CannotQuery(
-                f"{cast.sql('duckdb')[:60]!r} changes the number: cast it to DOUBLE, round it by ROUND(…, digits), or "
+                f"{written(cast)[:60]!r} changes the number: cast it to DOUBLE, round it by ROUND(…, digits), or "
                 "ask for a condition, as in x <> 0"
             )

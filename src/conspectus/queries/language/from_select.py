@@ -10,20 +10,19 @@ from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import SqlglotError
 
 from conspectus.data.schema import Schema
 from conspectus.queries.formulas import all_of
 
-from .from_sql import LONGEST_TEXT, Reader, bare
+from .bounded_parser import LONGEST_TEXT, NestedTooDeeply, Unreadable, statements, written
+from .from_sql import Reader, bare
 from .grouping import key_of, named_key
 from .line_reader import LineReader
 from .measures import MeasureReader, is_aggregate, label_of
 from .plain_names import in_quotes, unqualified
 from .scaled import NumberReader
 from .select_plan import Output, Select, by_numbers, ends_of
-from .unanswerable import CannotQuery, cannot
+from .unanswerable import SERVED, CannotQuery, cannot
 from .understood import check_understood
 
 MOST_GROUPS = 100_000
@@ -62,14 +61,16 @@ def read_select(schema: Schema, text: str, *, snap: bool = False) -> Select:
         raise CannotQuery(f"the query is longer than {LONGEST_TEXT:,} characters: split it")
     try:
         return _Selection(schema, _tree(schema, text), snap).plan()
-    except RecursionError as problem:
-        raise CannotQuery("the query is nested too deeply: write it with fewer parentheses") from problem
+    except (NestedTooDeeply, RecursionError) as problem:
+        raise CannotQuery("the query is nested too deeply: write it with fewer parentheses and functions") from problem
+    except Unreadable as problem:
+        raise CannotQuery(f"a function of it is beyond what is answered: {SERVED}") from problem
 
 
 def _tree(schema: Schema, text: str) -> exp.Select:
     try:
-        trees = [tree for tree in Dialect.get_or_raise("duckdb").parse(text) if tree]
-    except SqlglotError as problem:
+        trees = statements(text)
+    except Unreadable as problem:
         raise CannotQuery(
             f"this is not a SELECT that can be read{in_quotes(schema, text)}: write one, as in {_EXAMPLE}"
         ) from problem
@@ -209,7 +210,7 @@ class _Selection:
         if isinstance(node, exp.Literal | exp.Neg | exp.Boolean | exp.Null) and not node.find(exp.AggFunc):
             place = self._place(node)
             if place is None:
-                raise CannotQuery(f"ORDER BY {node.sql('duckdb')[:20]} names no column of the SELECT")
+                raise CannotQuery(f"ORDER BY {written(node)[:20]} names no column of the SELECT")
             node = self.tree.expressions[place]
             node = node.this if isinstance(node, exp.Alias) else node
         return self.lines.order(node), down
@@ -248,12 +249,16 @@ def _digits(node: exp.Expression | None) -> int | None:
 def _unique(outputs: list[Output]) -> list[Output]:
     """Outputs whose columns, ends of intervals included, have names different from one another."""
     taken: set[str] = set()
+    tried: dict[tuple[str, bool], int] = {}
     found = []
     for output in outputs:
-        times, name = 1, output.name
+        kind = output.name, output.measure is None
+        times = tried.get(kind, 1)  # all below are taken
+        name = output.name if times == 1 else f"{output.name}_{times}"
         while taken & set(columns := (name, *([] if output.measure is None else ends_of(name)))):
             times += 1
             name = f"{output.name}_{times}"
+        tried[kind] = times
         taken |= set(columns)
         found.append(replace(output, name=name))
     return found

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import SqlglotError
 
 from conspectus.data.code_sets import CodeSet, complement
 from conspectus.data.columns.column import CutsBin
@@ -33,12 +31,11 @@ from conspectus.queries.query import Predicate
 from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 
+from .bounded_parser import LONGEST_TEXT, NestedTooDeeply, Unreadable, conditions, written
 from .plain_names import in_quotes, unqualified
 from .to_sql import named, to_sql
 
 __all__ = ["NotAPredicate", "Reading", "UnknownColumn", "parse", "read", "sql", "to_sql"]
-
-LONGEST_TEXT = 1 << 20
 
 _COMPARISONS: dict[type, tuple[str, str, str]] = {
     # the comparison, its negation, and the comparison with its sides exchanged
@@ -50,6 +47,9 @@ _COMPARISONS: dict[type, tuple[str, str, str]] = {
     exp.GTE: (">=", "<", "<="),
 }
 _NEGATED = {plain: negated for plain, negated, _ in _COMPARISONS.values()}
+
+
+_TOO_DEEP = "the predicate is nested too deeply: write it with fewer parentheses and functions"
 
 
 class NotAPredicate(WorkloadError):
@@ -100,8 +100,10 @@ def read(schema: Schema, text: str, *, snap: bool = False) -> Reading:
         tree = unqualified(schema, _tree(schema, text), NotAPredicate)
         reader = Reader(schema, snap)
         query = predicate(schema.domain, reader.rows(tree))
-    except RecursionError as problem:
-        raise NotAPredicate("the predicate is nested too deeply: write it with fewer parentheses") from problem
+    except (NestedTooDeeply, RecursionError) as problem:
+        raise NotAPredicate(_TOO_DEEP) from problem
+    except Unreadable as problem:
+        raise NotAPredicate(_excerpt(text, "is beyond the predicates that are served")) from problem
     notes = list(reader.caveats)
     if query.decided is not None:
         notes.append(f"by the schema {'every' if query.decided else 'no'} row satisfies this question")
@@ -146,8 +148,8 @@ def sql(schema: Schema, predicates: Iterable[str], *, snap: bool = False) -> Wor
 
 def _tree(schema: Schema, text: str) -> exp.Expression:
     try:
-        trees = [tree for tree in Dialect.get_or_raise("duckdb").parse_into(exp.Condition, text) if tree]
-    except SqlglotError as problem:
+        trees = conditions(text)
+    except Unreadable as problem:
         raise NotAPredicate(_excerpt(text, f"is not a SQL predicate{in_quotes(schema, text)}")) from problem
     if len(trees) != 1:
         raise NotAPredicate(_excerpt(text, "is not one predicate"))
@@ -196,7 +198,7 @@ class Reader:
             return (any_of if truth else all_of)(self.domain, options)
         if isinstance(node, exp.Is):
             return self._is(node, truth=truth)
-        raise NotAPredicate(_excerpt(node.sql("duckdb"), "is beyond the predicates that are served"))
+        raise NotAPredicate(_excerpt(written(node), "is beyond the predicates that are served"))
 
     def rows(self, node: exp.Expression) -> Formula:
         """The rows that a whole condition chooses."""
@@ -204,7 +206,7 @@ class Reader:
         found = self.formula(node, truth=True)
         if found is True and len(self.widened) > before:
             # Their number would be certain, and nobody asked for it.
-            said = f"{node.sql('duckdb')[:80]} cuts bins, and widened to whole bins it holds for every row"
+            said = f"{written(node)[:80]} cuts bins, and widened to whole bins it holds for every row"
             raise CutsBin(f"{said}: ask for whole bins", ())
         return found
 
@@ -224,7 +226,7 @@ class Reader:
             return self._where(left, plain, right, truth=truth)
         if isinstance(bare(right), exp.Column):
             return self._where(right, exchanged, left, truth=truth)
-        raise NotAPredicate(_excerpt(node.sql("duckdb"), "does not compare a column with a value"))
+        raise NotAPredicate(_excerpt(written(node), "does not compare a column with a value"))
 
     def _where(self, column: exp.Expression, op: str, value: exp.Expression, *, truth: bool) -> Formula:
         at, declared = self.column(column)
@@ -239,7 +241,7 @@ class Reader:
                 raise
             codes = declared.codes_where(meant, constant, snap=True)
             answered = predicate(self.domain, literal(self.domain, at, codes))
-            self.widened[f"{named(declared.name)} {meant} {value.sql('duckdb')[:40]}"] = to_sql(self.schema, answered)
+            self.widened[f"{named(declared.name)} {meant} {written(value)[:40]}"] = to_sql(self.schema, answered)
         self.caveats |= dict.fromkeys(declared.caveats(meant, codes))
         return literal(self.domain, at, codes)
 
@@ -256,7 +258,7 @@ class Reader:
         elif isinstance(value, exp.Boolean):
             codes = _boolean(declared, node.this).codes_where("=", bool(value.this))
         else:
-            raise NotAPredicate(_excerpt(node.sql("duckdb"), "is beyond the predicates that are served"))
+            raise NotAPredicate(_excerpt(written(node), "is beyond the predicates that are served"))
         # IS is true or false even where the value is missing.
         if not truth:
             check_listable(self.schema, (at,))
@@ -269,9 +271,9 @@ class Reader:
     def column(self, node: exp.Expression) -> tuple[int, Column]:
         node = bare(node)
         if not isinstance(node, exp.Column):
-            raise NotAPredicate(_excerpt(node.sql("duckdb"), "is compared where a column should stand"))
+            raise NotAPredicate(_excerpt(written(node), "is compared where a column should stand"))
         if set(_given(node)) != {"this"} or not isinstance(node.this, exp.Identifier):
-            raise NotAPredicate(_excerpt(node.sql("duckdb"), "is not a column"))
+            raise NotAPredicate(_excerpt(written(node), "is not a column"))
         name = node.this.name
         names = self.domain.names
         if name not in names and not node.this.args.get("quoted"):
@@ -297,17 +299,17 @@ class Reader:
             return node.name if node.is_string else _number(node.name)
         if isinstance(node, exp.Column):
             advice = "is a name where a value should stand (texts go into single quotes)"
-            raise NotAPredicate(_excerpt(node.sql("duckdb"), advice))
-        raise NotAPredicate(_excerpt(node.sql("duckdb"), "is not a constant value"))
+            raise NotAPredicate(_excerpt(written(node), advice))
+        raise NotAPredicate(_excerpt(written(node), "is not a constant value"))
 
 
 def _never(node: exp.Expression) -> NotAPredicate:
-    return NotAPredicate(_excerpt(node.sql("duckdb"), "is compared with NULL, which no row satisfies (IS NULL asks)"))
+    return NotAPredicate(_excerpt(written(node), "is compared with NULL, which no row satisfies (IS NULL asks)"))
 
 
 def _boolean(column: Column, node: exp.Expression) -> Column:
     if column.kind != "boolean" and (column.regular != 2 or column.labels[:2] != ("false", "true")):
-        raise NotAPredicate(_excerpt(node.sql("duckdb"), "is not a boolean column and cannot stand alone"))
+        raise NotAPredicate(_excerpt(written(node), "is not a boolean column and cannot stand alone"))
     return column
 
 

@@ -16,12 +16,14 @@ from conspectus.data.schema import Schema
 from conspectus.queries.builders.arguments import check_listable
 from conspectus.queries.formulas import Formula, all_of, any_of, literal, opposite
 
+from .bounded_parser import written
 from .casts import check_casts, uncast
 from .from_sql import NotAPredicate, Reader, bare, plain_number
 from .select_plan import Key
 from .unanswerable import CannotQuery, refused
 
 _PERIODS = ("year", "quarter", "month")
+_MOST_BRANCHES = 1_000
 
 
 def named_key(schema: Schema, reader: Reader, node: exp.Expression) -> str:
@@ -64,7 +66,7 @@ def key_of(schema: Schema, reader: Reader, node: exp.Expression, name: str = "")
     false = all_of(schema.domain, [false, opposite(schema.domain, true)])
     neither = _rest(schema, [true, false])
     groups = [(value, rows) for value, rows in ((True, true), (False, false), (None, neither)) if rows is not False]
-    return Key(name or " ".join(node.sql("duckdb").casefold().split())[:40], tuple(groups))
+    return Key(name or " ".join(written(node).casefold().split())[:40], tuple(groups))
 
 
 def _cases(schema: Schema, reader: Reader, node: exp.Case, name: str) -> Key:
@@ -72,16 +74,18 @@ def _cases(schema: Schema, reader: Reader, node: exp.Case, name: str) -> Key:
     if node.this is not None:
         raise CannotQuery("write CASE WHEN column = value THEN …: a CASE with a column in front is not served")
     found: dict[Any, list[Formula]] = {}
-    before: list[Formula] = []
+    rest: Formula = True
+    if len(node.args.get("ifs") or []) > _MOST_BRANCHES:
+        raise CannotQuery(f"a CASE has more than {_MOST_BRANCHES:,} WHENs: write fewer, with IN and OR")
     _check_alike([branch.args["true"] for branch in node.args.get("ifs") or []] + [node.args.get("default")])
     for branch in node.args.get("ifs") or []:
         here = reader.rows(branch.this)
         value = reader.constant(branch.args["true"])
-        found.setdefault(value, []).append(all_of(schema.domain, [here, _rest(schema, before)]))
-        before.append(here)
+        found.setdefault(value, []).append(all_of(schema.domain, [here, rest]))
+        rest = all_of(schema.domain, [rest, opposite(schema.domain, here)])
     default = node.args.get("default")
     value = None if default is None else reader.constant(default)
-    found.setdefault(value, []).append(_rest(schema, before))
+    found.setdefault(value, []).append(rest)
     groups = [(value, any_of(schema.domain, parts)) for value, parts in found.items()]
     return Key(name, tuple((value, formula) for value, formula in groups if formula is not False))
 
@@ -97,9 +101,9 @@ def _check_alike(values: list[exp.Expression | None]) -> None:
         raise CannotQuery("the values of a CASE are all texts, all numbers or all truths: write them alike")
     # A database tells decimals apart that are one float.
     numbers = (bare(value, exp.Neg) for value in values if value is not None)
-    written = {number.name for number in numbers if plain_number(number) is not None}
+    digits = {number.name for number in numbers if plain_number(number) is not None}
     with suppress(InvalidOperation):
-        if len({Decimal(text) for text in written}) > len({float(text) for text in written}):
+        if len({Decimal(text) for text in digits}) > len({float(text) for text in digits}):
             raise CannotQuery("two numbers of a CASE are too close to be told apart: write them with fewer digits")
 
 
@@ -179,7 +183,7 @@ def _binned(
             raise refused(node) from None
         if ends[0] != ends[1]:
             raise CannotQuery(
-                f'{node.sql("duckdb")!r} cuts the bin {column.label(code)} of "{column.name}": group by the column '
+                f'{written(node)!r} cuts the bin {column.label(code)} of "{column.name}": group by the column '
                 "itself, or by bins that its own fit into"
             )
         found.setdefault(ends[0], []).append(code)

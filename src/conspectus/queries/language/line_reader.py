@@ -7,12 +7,14 @@ different kinds are not compared: a database would turn one into the other, each
 from __future__ import annotations
 
 import datetime
+from itertools import islice
 from typing import Any, Literal
 
 from sqlglot import exp
 
 from conspectus.queries.builders.arguments import UnknownColumn
 
+from .bounded_parser import written
 from .from_sql import NotAPredicate, Reader, bare
 from .scaled import NumberReader, Scaled
 from .select_plan import Key, Measure
@@ -47,30 +49,37 @@ class LineReader:
         self.keys: list[Key] = []
         self.measures: list[Measure] = []
         self._places: dict[str, int] = {}
+        self._sizes: set[int] = set()
+        """How many parts the expressions have that rows are grouped by."""
+        self._measured: dict[Measure, int] = {}
         self._ordered: set[int] = set()
-        self._names: dict[str, list[exp.Expression]] = {}
+        self._names: dict[str, dict[str, exp.Expression]] = {}
 
     def name(self, alias: str, node: exp.Expression) -> None:
         """Remember what a name of the SELECT means."""
-        meant = self._names.setdefault(alias.casefold(), [])
-        if all(self._text(one) != self._text(node) for one in meant):
-            meant.append(node)
+        self._names.setdefault(alias.casefold(), {}).setdefault(self._text(node), node)
 
     def group(self, node: exp.Expression, key: Key) -> None:
         """Remember what rows are grouped by."""
         place = self._places[self._text(node)] = len(self.keys)
+        self._sizes.add(_size(node))
         self.keys.append(key)
         if self.is_column(node) and self.reader.column(node)[1].ordered:
             self._ordered.add(place)
 
     def key_at(self, node: exp.Expression) -> int | None:
-        """The place of the key that an expression is; None for anything else."""
+        """The place of the key that an expression is; None for anything else.
+
+        A condition is asked for all of its parts, and each would be written out: only what is as long as a key is.
+        """
+        if _size(node, max(self._sizes, default=0) + 1) not in self._sizes:
+            return None
         return self._places.get(self._text(node))
 
     def alias_of(self, node: exp.Expression) -> str:
         """The name of the SELECT for an expression; empty where it has none."""
         text = self._text(node)
-        return next((name for name, meant in self._names.items() if text in map(self._text, meant)), "")
+        return next((name for name, meant in self._names.items() if text in meant), "")
 
     def meant(self, name: str) -> exp.Expression | None:
         """What a name of the SELECT means; None where there is no such name.
@@ -78,10 +87,10 @@ class LineReader:
         Raises:
             CannotQuery: It means several things.
         """
-        found = self._names.get(name.casefold(), [])
+        found = self._names.get(name.casefold(), {})
         if len(found) > 1:
             raise CannotQuery(f'"{name}" is the name of several columns of the SELECT: give each a name of its own')
-        return found[0] if found else None
+        return next(iter(found.values()), None)
 
     def is_column(self, node: exp.Expression) -> bool:
         """Whether an expression is the name of a column of the table."""
@@ -94,9 +103,10 @@ class LineReader:
     def number(self, node: exp.Expression) -> tuple[Scaled, int]:
         """A number, and the place of its measure."""
         found = self.numbers.read(node)
-        if found.measure not in self.measures:
+        place = self._measured.setdefault(found.measure, len(self.measures))
+        if place == len(self.measures):
             self.measures.append(found.measure)
-        return found, self.measures.index(found.measure)
+        return found, place
 
     def condition(self, node: exp.Expression) -> Any:
         """A condition on lines: HAVING.
@@ -173,7 +183,7 @@ class LineReader:
     def _of(self, kind: Kind, node: exp.Expression) -> Any:
         found, its = self.typed(node)
         if its not in (kind, "nothing"):
-            raise CannotQuery(f"{node.sql('duckdb')[:60]!r} is a {its} where a {kind} should stand: write one")
+            raise CannotQuery(f"{written(node)[:60]!r} is a {its} where a {kind} should stand: write one")
         return found
 
     def _compared(self, op: str, first: Typed, second: Typed) -> Typed:
@@ -200,7 +210,12 @@ class LineReader:
             name = self.reader.domain.names[self.reader.column(part)[0]] if known else part.name.casefold()
             return exp.column(exp.to_identifier(name, quoted=True))
 
-        return str(bare(node).copy().transform(named).sql("duckdb", comments=False))
+        return written(bare(node).transform(named), comments=False, copy=False)
+
+
+def _size(node: exp.Expression, most: int | None = None) -> int:
+    """How many parts an expression has, as far as they are counted."""
+    return sum(1 for _ in islice(bare(node).walk(), most))
 
 
 def _kind_of(value: object) -> Kind:

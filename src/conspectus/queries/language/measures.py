@@ -14,6 +14,7 @@ from conspectus.data.columns.kinds import Column
 from conspectus.data.schema import Schema
 from conspectus.queries.formulas import Formula, all_of, any_of, literal
 
+from .bounded_parser import written
 from .casts import check_casts, uncast
 from .from_sql import NotAPredicate, Reader, bare, plain_number
 from .select_plan import Measure, MeasureKind
@@ -226,5 +227,5 @@ def label_of(node: exp.Expression) -> str:
     """What a column of the result is called where the SELECT does not say."""
     if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
         return "count"
-    text = re.sub(r"\W+", "_", node.sql("duckdb").casefold()).strip("_")
+    text = re.sub(r"\W+", "_", written(node).casefold()).strip("_")
     return text[:40] or "number"

@@ -6,6 +6,8 @@ from sqlglot import exp
 
 from conspectus.queries.sensitivity import WorkloadError
 
+from .bounded_parser import written
+
 
 class CannotQuery(WorkloadError):
     """A SELECT that cannot be answered; the message says why, and what can be asked instead."""
@@ -103,5 +105,5 @@ def refused(node: exp.Expression) -> CannotQuery:
     for word in (name, node.sql_name().casefold() if isinstance(node, exp.Func) else name):
         if word in _WORDS:
             return cannot(_WORDS[word])
-    shown = " ".join(node.sql("duckdb").split())
+    shown = " ".join(written(node).split())
     return CannotQuery(f"{shown[:60]!r} is beyond what is answered: {SERVED}")

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from .bounded_parser import written
 from .unanswerable import CannotQuery, refused
 
 _TWO = frozenset({"this", "expression"})
@@ -70,7 +71,7 @@ def check_understood(tree: exp.Expression) -> None:
             raise refused(node)
         for name, value in node.args.items():
             if _is_set(value) and name not in known:
-                where = " ".join(node.sql("duckdb").split())[:60]
+                where = " ".join(written(node).split())[:60]
                 cure = _CURES.get(name, f"{name.replace('_', ' ')!r} of {where!r} is not read: leave it out")
                 raise CannotQuery(cure)
 
