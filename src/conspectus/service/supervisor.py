@@ -22,6 +22,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from conspectus.real_path import real_path
+
 from .gate import Limits
 from .homes.home import QUEUE
 from .homes.switchboard import HOMES
@@ -166,7 +168,7 @@ class Supervisor:
                 module="conspectus.service.homes.home",
                 argument={
                     "hosted": one,
-                    "folder": str(self._plan.folder.resolve()),
+                    "folder": str(real_path(self._plan.folder, FolderError)),
                     "socket": str(self._runtime / sockets[one["name"]]),
                     "log": self._plan.log,
                     "queue": self._plan.queue,
@@ -184,7 +186,7 @@ class Supervisor:
                 module="conspectus.service.worker",
                 argument={
                     "fd": self._socket.fileno(),
-                    "folder": str(plan.folder.resolve()),
+                    "folder": str(real_path(plan.folder, FolderError)),
                     "runtime": str(self._runtime),
                     "slot": slot,
                     "closed": plan.closed,
