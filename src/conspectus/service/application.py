@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse
-from starlette.exceptions import HTTPException
+from fastapi.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 import conspectus
@@ -20,12 +18,12 @@ from conspectus.report import report_of
 from . import describing, desk
 from .analysts import Analysts
 from .desk import Desk
-from .gate import Gate, Limits, Queue, extra
+from .gate import Gate, Limits, Queue, add_refusals
 from .homes.switchboard import Switchboard
 from .journal import Journal
 from .metrics import Metrics
 from .page_files import add_pages
-from .refusing import Refused, unknown
+from .refusing import Refused
 from .session_routes import add_sessions
 from .shelf import Shelf
 from .wire import PROBLEMS, Answered, Listed, Question, Result, Select, TableBody
@@ -75,7 +73,7 @@ def application(serving: Serving) -> ASGIApp:
         redirect_slashes=False,
         responses=PROBLEMS,
     )
-    _add_refusals(app)
+    add_refusals(app)
     _add_synopses(app, counter, queue)
     add_sessions(app, counter, switchboard)
     add_pages(app, counter)
@@ -91,7 +89,8 @@ def application(serving: Serving) -> ASGIApp:
         """Counters in the text format of Prometheus."""
         return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    return Gate(app, hosts=serving.hosts, limits=serving.limits, journal=journal, metrics=metrics)
+    limits = serving.limits
+    return Gate(app, hosts=serving.hosts, admit=lambda scope: limits, journal=journal, metrics=metrics)
 
 
 def _add_synopses(app: FastAPI, counter: Desk, queue: Queue) -> None:
@@ -185,32 +184,3 @@ def _add_synopses(app: FastAPI, counter: Desk, queue: Queue) -> None:
 async def _file(queue: Queue, made: Any, kind: str, name: str) -> Response:
     content = await queue.run(desk.written, made, kind)
     return Response(content, media_type=desk.KINDS[kind], headers=desk.attached(f"{name}.{kind}"))
-
-
-def _add_refusals(app: FastAPI) -> None:
-    """One shape for everything that is refused, the framework's own refusals included."""
-
-    async def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, Refused)
-        headers = {name.decode(): value.decode() for name, value in extra(error)}
-        return JSONResponse(error.to_json(), status_code=error.status, headers=headers)
-
-    async def invalid(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-        said = Refused(status=422, error="request", title="The request is not one", text=f"{place}: {first['msg']}.")
-        return JSONResponse(said.to_json(), status_code=422)
-
-    async def other(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        if error.status_code == 404:
-            said = unknown("address")
-        else:
-            text = "The service has no such method at this address: /openapi.json describes what it has."
-            said = Refused(status=error.status_code, error="request", title="Not served", text=text)
-        return JSONResponse(said.to_json(), status_code=said.status, headers=error.headers)
-
-    app.add_exception_handler(Refused, refused)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, other)
