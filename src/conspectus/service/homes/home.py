@@ -34,7 +34,7 @@ from conspectus.sessions.session import Session
 from conspectus.sessions.spending import Spending, spending_of
 
 from .event_loop import run_loop
-from .exchange import Lines, as_text, first_line, said_line
+from .exchange import Lines, as_text, first_line, said
 from .line_up import LineUp
 
 HISTORY = 50
@@ -259,20 +259,20 @@ class Reception:
     def _take(self, lines: Lines, line: bytes) -> None:
         told = json.loads(line)
         try:
-            said = self._home.take(told)
+            found = self._home.take(told)
         except Exception as error:
             self._refuse(lines, told, error)
             return
-        if isinstance(said, bytes):
-            lines.write(said_line(told["id"], 200, said))
+        if isinstance(found, bytes):
+            lines.write(said(told["id"], 200, found))
             return
-        task = asyncio.create_task(self._later(lines, told, said))
+        task = asyncio.create_task(self._later(lines, told, found))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _later(self, lines: Lines, told: dict[str, Any], said: Coroutine[Any, Any, bytes]) -> None:
+    async def _later(self, lines: Lines, told: dict[str, Any], found: Coroutine[Any, Any, bytes]) -> None:
         try:
-            lines.write(said_line(told["id"], 200, await said))
+            lines.write(said(told["id"], 200, await found))
         except Exception as error:
             self._refuse(lines, told, error)
 
@@ -280,7 +280,7 @@ class Reception:
         refused = refusal_of(error)
         if refused.error == "internal":
             self._journal.fault(error, session=self._home.name, op=told["op"])
-        lines.write(said_line(told["id"], refused.status, as_text({"wait": refused.wait, **refused.to_json()})))
+        lines.write(said(told["id"], refused.status, as_text({"wait": refused.wait, **refused.to_json()})))
 
 
 async def serve(home: Home, socket: Path, journal: Journal) -> None:
