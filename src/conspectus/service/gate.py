@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .journal import Journal
 from .metrics import Metrics
-from .refusing import Refused, busy, internal, unknown
+from .refusing import Refused, internal, unknown
 
 T = TypeVar("T")
 SEALED = b"default-src 'none'; frame-ancestors 'none'"
@@ -52,26 +51,6 @@ class Limits:
     seconds: float = 10.0
     working: int = 4
     waiting: int = 256
-
-
-class Queue:
-    """Work in threads, a bounded number of it at a time, with a bounded number of requests that wait."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=limits.working)
-        self._most = limits.working + limits.waiting
-        self._inside = 0
-
-    async def run(self, work: Callable[..., T], *args: Any, **keywords: Any) -> T:
-        """The result of the work; refused at once where too many wait."""
-        if self._inside >= self._most:
-            raise busy()
-        self._inside += 1
-        try:
-            call = functools.partial(work, *args, **keywords)
-            return await asyncio.get_running_loop().run_in_executor(self._pool, call)
-        finally:
-            self._inside -= 1
 
 
 class Gate:
@@ -195,6 +174,15 @@ def add_refusals(app: FastAPI) -> None:
     app.add_exception_handler(Refused, refused)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, other)
+
+
+async def read_body(request: Request, kind: TypeAdapter[T]) -> T:
+    """What the body says, refused as the framework refuses bodies; texts in it are texts, and no halves of signs."""
+    try:
+        return kind.validate_json(await request.body())
+    except ValidationError as error:
+        told = error.errors(include_url=False, include_context=False, include_input=False)
+        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in told]) from None
 
 
 def _bounded(receive: Receive, limits: Limits, late: list[Refused]) -> Receive:

@@ -16,9 +16,10 @@ from pydantic import TypeAdapter
 from . import desk
 from .analysts import Analyst
 from .desk import Desk
+from .gate import read_body
 from .homes.switchboard import Line, Switchboard
 from .refusing import unknown
-from .wire import ListedSessions, LiveAnswered, Question, Quoted, Result, Select, read_body
+from .wire import ListedSessions, LiveAnswered, Question, Quoted, Result, Select
 
 ResultKind = Literal["json", "arrow"]
 ARROW: dict[int | str, dict[str, Any]] = {200: {"content": {desk.KINDS["arrow"]: {}}}}

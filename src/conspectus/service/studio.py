@@ -21,7 +21,8 @@ from conspectus.data.schema import Schema
 from conspectus.privacy.ledger.ledger import Ledger
 
 from . import studio_work
-from .gate import Gate, Limits, Queue, add_refusals
+from .gate import Gate, Limits, add_refusals, read_body
+from .homes.threads import Queue
 from .journal import Journal
 from .metrics import Metrics
 from .owner_draft import drafted
@@ -29,11 +30,10 @@ from .page_files import policy, served
 from .refusing import Refused, no_token, refusal_of, unknown
 from .schema_text import schema_text
 from .studio_work import Job, Planned, Releasing
-from .wire import read_body
 
 FILE = Limits(body=4 << 30, seconds=3600.0)
 """What the owner may send as the file, and how long that may take."""
-REST = Limits(body=1 << 20, seconds=60.0, working=2, waiting=64)
+REST = Limits(body=1 << 20, seconds=60.0)
 """What may be sent to any other address, such as a schema of many columns."""
 FILES = ("page.css", "drawing.js", "studio.js")
 _DECLARED, _PLANNED, _RELEASING = TypeAdapter(dict[str, Any]), TypeAdapter(Planned), TypeAdapter(Releasing)
@@ -61,6 +61,7 @@ class Studio:
     job: Job | None = None
     drafts: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    queue: Queue = field(default_factory=lambda: Queue(working=2, waiting=64))
 
     def draft(self) -> dict[str, Any]:
         """What the file looks like, read once; says that it is not private."""
@@ -92,7 +93,7 @@ class Studio:
 def studio_application(studio: Studio) -> Gate:
     """The studio as one ASGI application: whoever does not know the secret gets the page, which is empty without it."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    queue = Queue(REST)
+    queue = studio.queue
     add_refusals(app)
 
     async def refused(request: Request, error: Exception) -> Response:

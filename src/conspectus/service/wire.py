@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from fastapi import Request
-from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from conspectus.releases.answer import NEAREST
 
-T = TypeVar("T")
 LONGEST_QUESTION = 20_000
 Confidence = Annotated[float, Field(ge=NEAREST, le=1 - NEAREST, description="How often the interval holds the truth.")]
 
@@ -147,12 +144,3 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         (503, "Too many questions at once: try again"),
     )
 }
-
-
-async def read_body(request: Request, kind: TypeAdapter[T]) -> T:
-    """What the body says, refused as the framework refuses bodies; texts in it are texts, and no halves of signs."""
-    try:
-        return kind.validate_json(await request.body())
-    except ValidationError as error:
-        told = error.errors(include_url=False, include_context=False, include_input=False)
-        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in told]) from None
