@@ -15,17 +15,17 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "conspectus"
 
 DIRECTIONS = """
-suggestions, compiled, interrupts, server_address, whole_numbers
+suggestions, compiled, interrupts, server_address, whole_numbers, real_path
                        ->
 tabular                -> suggestions
-data                   -> suggestions, compiled, interrupts, server_address, whole_numbers
+data                   -> suggestions, compiled, interrupts, server_address, whole_numbers, real_path
 data.sources.postgres  -> data*, data.sources.batches, data.sources.origin, data.sources.sql
 data.sources.spark     -> data*, data.sources.batches, data.sources.many_files, data.sources.origin,
                           data.sources.parquet, data.sources.table, data.sources.units
 data.sources           -> data*, data.sources.postgres, data.sources.spark
 privacy.composition    -> whole_numbers
 privacy                -> privacy.composition, compiled
-privacy.ledger         -> privacy, suggestions, tabular, server_address
+privacy.ledger         -> privacy, suggestions, tabular, server_address, real_path
 queries.blocks         -> queries.query, queries.block, queries.sensitivity, queries.literals, queries.ordering,
                           queries.hashing, queries.address_index, queries.rules, queries.stored_parts,
                           queries.disjoint_boxes, data.domain, data.code_sets, data.records, privacy.relation,
@@ -53,10 +53,11 @@ mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_
                        -> mechanisms*
 releases               -> mechanisms.effort, mechanisms.small_db, mechanisms*, queries.language, privacy.ledger,
                           data, data.sources, tabular
-sessions               -> releases*, server_address
+sessions               -> releases*, server_address, real_path
 streams                -> releases*
 stability              -> releases*
-report                 -> data.schema, releases, stability, synopses*, privacy, privacy.composition, privacy.ledger
+report                 -> data.schema, releases, stability, synopses*, privacy, privacy.composition, privacy.ledger,
+                          real_path
 audit                  -> sessions*, streams, stability, privacy.composition, local
 service.homes          -> service.analysts, service.describing, service.desk, service.journal, service.refusing,
                           service.shelf, sessions*, conspectus
@@ -304,6 +305,8 @@ def _acts(module: Module) -> Iterator[str]:
             case ast.ExceptHandler() if not any(inside(module.name, place) for place in CATCH_ALL):
                 if _catches_all(node):
                     yield "catches everything"
+            case ast.Attribute(attr="resolve" | "realpath") if module.name != "real_path":
+                yield "resolves a path by itself: real_path refuses what leads nowhere"
             case ast.Attribute(attr="random", value=ast.Name(id="np" | "numpy")) if module.name != "privacy.noise":
                 # The samplers' own module holds the seeded ones of tests, which mark what they make as not private.
                 if not _public(node, module.tree):
@@ -371,6 +374,7 @@ BROKEN = {
     "queries/seeded.py": "import numpy as np\ndef f(public_seed): return np.random.PCG64(public_seed)\n",
     "synopses/dense.py": "import pickle\n",
     "mechanisms/careless.py": "try:\n    eval('1')\nexcept (ValueError, Exception):\n    pass\n",
+    "data/linked.py": "from pathlib import Path\nx = Path('a').resolve()\n",
     "mechanisms/lucky.py": "import random\nfrom numpy.random import default_rng\n",
     # names and sizes
     "data/utils.py": "",
@@ -404,6 +408,7 @@ EXPECTED = {
     "synopses.dense: imports pickle",
     "mechanisms.careless: calls eval",
     "mechanisms.careless: catches everything",
+    "data.linked: resolves a path by itself: real_path refuses what leads nowhere",
     "mechanisms.lucky: imports random",
     "privacy.noise: imports random",
     "mechanisms.curious: may not import data.schema.Schema",

@@ -214,6 +214,10 @@ class ResultTable(Tabular):
 
 def write_table(made: pa.Table, sink: Path | BinaryIO, kind: str) -> None:
     """Write a table as what the ending of a file says: ".csv" or ".parquet"."""
+    if isinstance(sink, Path):
+        with sink.open("wb") as file:  # opened here: a name may be of any bytes, and Arrow takes texts
+            write_table(made, file, kind)
+        return
     if kind == ".parquet":
         import pyarrow.parquet
 

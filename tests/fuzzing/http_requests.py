@@ -61,6 +61,50 @@ PATHS = (
     *("/health", "/metrics", "/openapi.json", "/page/page.css", "/page/../analysts.db", "/synopses/..%2fanalysts.db"),
 )
 
+ADDRESSES = (
+    *(b"", b"http://[", b"http://[::1", b"//[", b"http://]", b"http://[v1.x]:80", b"http://localhost:99999999999"),
+    *(
+        b"localhost",
+        b"localhost:x",
+        b"[::1]:8765",
+        b"[",
+        b"]",
+        b"null",
+        b"\xff\xfe",
+        b"http://\xb2.example",
+        b"x" * 9000,
+    ),
+    *(b"http://a@b@localhost/%zz?#", b"\x00", b" localhost ", b"xn--a.example", "http://\u2100.example".encode()),
+)
+NUMBERS = (b"", b"5", b"-1", b"+1", b"1_0", b"x", b"0x1", b"1e3", b"\xb2", b"\xd9\xa3", b"9" * 25, b"9" * 5000, b"1, 1")
+WORDY = (
+    *(b"", b" ", b";", b",", b"=", b"*", b"*/*;q=nan", b"application/json; charset=utf-7", b"application/json;;;"),
+    *(b"text/html; boundary=\xff", b'multipart/form-data; boundary="', b"a=b; " * 2000, b'W/"', b"bytes=5-1,-,x"),
+    *(
+        b"Bearer",
+        b"Bearer ",
+        b"Bearer \xff\x00",
+        b"Bearer a b",
+        b"Basic \xff",
+        b"Basic ====",
+        b"Digest a=",
+        b"\x80" * 300,
+    ),
+)
+ODD_HEADERS = tuple(
+    (name, value)
+    for names, values in (
+        ((b"host", b"origin", b"referer", b"forwarded", b"x-forwarded-for", b"x-forwarded-host"), ADDRESSES),
+        ((b"content-length", b"age", b"max-forwards", b"upgrade-insecure-requests"), NUMBERS),
+        ((b"authorization", b"cookie", b"accept", b"accept-encoding", b"accept-language", b"content-type"), WORDY),
+        ((b"content-encoding", b"transfer-encoding", b"if-none-match", b"if-modified-since", b"range"), WORDY),
+        ((b"expect", b"te", b"connection", b"upgrade", b"sec-fetch-site", b"x-" + b"y" * 300), WORDY),
+    )
+    for name in names
+    for value in values
+)
+"""Headers that somebody parses, each with values of its kind that are none: an address, a number, a list of words."""
+
 
 def a_request(rng: random.Random, token: str) -> dict[str, Any]:
     """One request: method, path, query, headers and body."""
@@ -125,7 +169,7 @@ async def fuzz(
 
     `done` is told after each request how many there were.
     """
-    rng = random.Random(seed)
+    rng, odd = random.Random(seed), random.Random(seed + 1)  # heads of their own: requests keep their numbers
     token = Analysts(folder).add(f"fuzz-{seed}")
     statuses: Counter[int] = Counter()
     until = time.monotonic() + seconds
@@ -135,6 +179,8 @@ async def fuzz(
         spent = before
         for number in range(count):
             asked = a_request(rng, token)
+            if odd.random() < 0.1:
+                asked["headers"] += [odd.choice(ODD_HEADERS) for _ in range(odd.choice((1, 1, 2, 5)))]
             content = (b"content-type", b"application/json")
             status, body = await send(
                 living.app, asked["method"], asked["path"], [*asked["headers"], content], asked["body"], asked["query"]

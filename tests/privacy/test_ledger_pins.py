@@ -183,7 +183,7 @@ def test_names_that_lead_nowhere_are_refused_in_words(tmp_path: Path, monkeypatc
             Ledger.open(name)
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(LedgerError, match="there is no ledger"):
+    with pytest.raises(LedgerError, match="leads nowhere"):
         Ledger.open("people.ledger")
 
 

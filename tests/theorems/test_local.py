@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import mpmath
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binom
 
@@ -121,12 +123,25 @@ def test_the_error_is_the_root_of_the_number_of_people():
 def test_what_is_no_survey():
     with pytest.raises(cs.local.LocalError, match="different"):
         cs.local.RandomisedResponse(values=["yes", "yes"], epsilon=1.0)
+    odd = (
+        math.nan,
+        np.float64("nan"),
+        Decimal("NaN"),
+        Decimal("sNaN"),
+        ("a", math.nan),
+        frozenset({math.nan}),
+        [],
+        pd.NA,
+    )
+    for value in (*odd, pd.NaT, np.array([1, 2])):
+        with pytest.raises(cs.local.LocalError, match="equals itself"):
+            cs.local.RandomisedResponse(values=["yes", value], epsilon=1.0)
     for epsilon in (0, -1, 31, math.nan, "1"):
         with pytest.raises(cs.local.LocalError, match="epsilon"):
             cs.local.RandomisedResponse(values=[0, 1], epsilon=epsilon)
     asked = survey(1.0)
     with pytest.raises(cs.local.LocalError, match="declared"):
         asked.respond(7)
-    for reports, confidence in (([], 0.9), ([7], 0.9), ([1], 1.0)):
+    for reports, confidence in (([], 0.9), ([7], 0.9), ([1], 1.0), ([[]], 0.9), ([math.nan], 0.9)):
         with pytest.raises(cs.local.LocalError):
             asked.decode(reports, confidence=confidence)

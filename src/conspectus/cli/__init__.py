@@ -19,7 +19,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code. One sentence on failure, never a traceback."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (sys.stdin, sys.stdout, sys.stderr):  # a question that is no text is then refused as a question
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     from .app import app

@@ -22,6 +22,7 @@ from . import (
     sql_command,
     value_command,
 )
+from .texts import checked
 
 
 def _version(asked: bool) -> None:
@@ -91,6 +92,6 @@ COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
 }
 for group, commands in COMMANDS.items():
     for command in commands:
-        group.command(command.__name__.rstrip("_"))(command)
-serving.command("folder", hidden=True)(service_commands.folder)
+        group.command(command.__name__.rstrip("_"))(checked(command))
+serving.command("folder", hidden=True)(checked(service_commands.folder))
 app.add_typer(serving, name="serve")

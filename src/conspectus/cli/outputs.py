@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from conspectus.real_path import real_path
+
 
 class OutputError(ValueError):
     """A place where the output cannot or must not be written."""
@@ -39,7 +41,7 @@ def destination(path: Path, *, inputs: Iterable[Path | str | None] = ()) -> Iter
 
     It is made at once: a place that cannot be written to is refused before anything is read or spent.
     """
-    final = path.resolve()
+    final = real_path(path, OutputError)
     if final.is_dir():
         raise OutputError(f"{path} is a folder: name a file in it")
     if final.exists() and not final.is_file():

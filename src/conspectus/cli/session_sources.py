@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from conspectus.real_path import real_path
+
 from .options import OptionError
 
 
@@ -29,7 +31,7 @@ def sources_of(path: Path, data: str | None, schema: Path | None, ledger: str | 
     from conspectus.sessions import opening as live
 
     terms = live.terms_of(path)
-    file = path.resolve()
+    file = real_path(path, OptionError)
     beside = file.with_name(file.name + live.SIDECAR)
     if ledger is None and beside.is_file():
         ledger = str(beside)

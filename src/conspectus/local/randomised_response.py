@@ -70,7 +70,7 @@ class RandomisedResponse:
         epsilon: The privacy loss ε of one report, above 2⁻⁵⁰ (about 9·10⁻¹⁶) and at most 30.
 
     Raises:
-        LocalError: There are fewer than two different values, or ε is out of range.
+        LocalError: There are fewer than two different values, one that does not equal itself, or ε is out of range.
 
     Example:
         >>> survey = cs.local.RandomisedResponse(values=["no", "yes"], epsilon=1.0986122886681098)
@@ -87,10 +87,12 @@ class RandomisedResponse:
     _sampler: Sampler = field(default_factory=SystemSampler, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        different = len(set(self.values)) == len(self.values) >= 2
+        comparable = all(_equals_itself(value) for value in self.values)
+        different = comparable and len(set(self.values)) == len(self.values) >= 2
         number = type(self.epsilon) in (int, float) and LEAST_EPSILON < self.epsilon <= MOST_EPSILON
         demand(
             LocalError,
+            (comparable, "an answer equals itself and has a hash, so that reports of it are found: NaN is none"),
             (different, "a question has at least two different answers"),
             (
                 number,
@@ -144,7 +146,10 @@ class RandomisedResponse:
         Raises:
             LocalError: There is no report, a report is none of the values, or the confidence is none.
         """
-        seen = Counter(reports)
+        try:
+            seen = Counter(reports)
+        except TypeError:  # one without a hash, or no reports at all
+            raise LocalError("a report is one of the values that were declared") from None
         people = sum(seen.values())
         demand(
             LocalError,
@@ -170,3 +175,14 @@ class RandomisedResponse:
         rest = people - holders
         tails = binom.sf(seen - told - 1, rest, self.other) if above else binom.cdf(seen - told, rest, self.other)
         return float(chances @ tails)
+
+
+def _equals_itself(value: Any) -> bool:
+    """Whether a value is found among others by comparing. NaN is not, and neither is whatever holds one: Python takes a
+    tuple for equal to itself without a look at its parts, and a copy of it that came from elsewhere for another one."""
+    try:
+        hash(value)
+        same = bool(value == value)
+    except (TypeError, ValueError, ArithmeticError):  # pandas' missing value is neither equal nor unequal
+        return False
+    return same and (not isinstance(value, tuple | frozenset) or all(_equals_itself(part) for part in value))

@@ -29,6 +29,7 @@ from conspectus.privacy.guarantee import Guarantee, printed
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.prices import Cost, Currency, Unpriced, cost_of
 from conspectus.privacy.relation import Neighbours
+from conspectus.real_path import as_text
 from conspectus.releases.release import Release
 
 from . import page
@@ -255,7 +256,7 @@ def verification(release: Promised, source: Path | None, advice: str = FILE_OF_A
     rows = [("schema fingerprint (SHA-256)", release.schema.fingerprint), ("written by", f"conspectus {__version__}")]
     if source is not None:
         digest = hashlib.sha256(source.read_bytes()).hexdigest()
-        rows = [("file", source.name), ("checksum of the file (SHA-256)", digest), *rows]
+        rows = [("file", as_text(source.name)), ("checksum of the file (SHA-256)", digest), *rows]
     body = "".join(
         f"<tr><td>{page.escape(name)}</td><td><code>{page.escape(value)}</code></td></tr>" for name, value in rows
     )

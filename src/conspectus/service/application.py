@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse
-from starlette.exceptions import HTTPException
+from fastapi.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 import conspectus
@@ -20,12 +18,13 @@ from conspectus.report import report_of
 from . import describing, desk
 from .analysts import Analysts
 from .desk import Desk
-from .gate import Gate, Limits, Queue, extra
+from .gate import Gate, Limits, add_refusals
 from .homes.switchboard import Switchboard
+from .homes.threads import Queue
 from .journal import Journal
 from .metrics import Metrics
 from .page_files import add_pages
-from .refusing import Refused, unknown
+from .refusing import Refused
 from .session_routes import add_sessions
 from .shelf import Shelf
 from .wire import PROBLEMS, Answered, Listed, Question, Result, Select, TableBody
@@ -61,10 +60,10 @@ class Serving:
 
 def application(serving: Serving) -> ASGIApp:
     """The whole service as one ASGI application."""
-    journal = Journal(f"worker-{serving.slot}", serving.log)
+    limits, journal = serving.limits, Journal(f"worker-{serving.slot}", serving.log)
     metrics = Metrics(serving.runtime, serving.slot)
     counter = Desk(Shelf(serving.folder), Analysts(serving.folder), closed=serving.closed)
-    queue = Queue(serving.limits)
+    looking, queue = (Queue(working=limits.working, waiting=limits.waiting) for _ in range(2))
     switchboard = Switchboard(serving.runtime)
     app = FastAPI(
         title="Conspectus",
@@ -75,8 +74,8 @@ def application(serving: Serving) -> ASGIApp:
         redirect_slashes=False,
         responses=PROBLEMS,
     )
-    _add_refusals(app)
-    _add_synopses(app, counter, queue)
+    add_refusals(app)
+    _add_synopses(app, counter, looking, queue)
     add_sessions(app, counter, switchboard)
     add_pages(app, counter)
 
@@ -91,32 +90,34 @@ def application(serving: Serving) -> ASGIApp:
         """Counters in the text format of Prometheus."""
         return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    return Gate(app, hosts=serving.hosts, limits=serving.limits, journal=journal, metrics=metrics)
+    return Gate(app, hosts=serving.hosts, admit=lambda scope: limits, journal=journal, metrics=metrics)
 
 
-def _add_synopses(app: FastAPI, counter: Desk, queue: Queue) -> None:
+def _add_synopses(app: FastAPI, counter: Desk, looking: Queue, queue: Queue) -> None:
+    """Add what can be done with a release. To look it up has threads of its own, which no question keeps busy."""
+
     @app.get("/synopses", response_model=Listed, tags=["synopses"])
     async def synopses(request: Request) -> dict[str, Any]:
         """The published synopses that the asker may use."""
-        found = await queue.run(counter.synopses, request)
+        found = await looking.run(counter.synopses, request)
         return {"synopses": [desk.summary(one) for one in found]}
 
     @app.get("/synopses/{name}", tags=["synopses"])
     async def synopsis(request: Request, name: str) -> dict[str, Any]:
         """What was published: its columns, its guarantee, what it can do."""
-        one = await queue.run(counter.synopsis, request, name)
+        one = await looking.run(counter.synopsis, request, name)
         return counter.remembered((name, one.stamp, "about"), partial(describing.about_release, one))
 
     @app.get("/synopses/{name}/schema", tags=["synopses"])
     async def schema(request: Request, name: str) -> dict[str, Any]:
         """The schema of the table, as the library reads it."""
-        one = await queue.run(counter.synopsis, request, name)
+        one = await looking.run(counter.synopsis, request, name)
         return one.release.schema.to_dict()
 
     @app.post("/synopses/{name}/ask", response_model=Answered, tags=["synopses"])
     async def ask(request: Request, name: str, question: Question) -> dict[str, Any]:
         """Answer one question, with an interval where there is an honest one. It costs nothing."""
-        one = await queue.run(counter.synopsis, request, name)
+        one = await looking.run(counter.synopsis, request, name)
         return await queue.run(desk.ask, one.release, question)
 
     @app.post("/synopses/{name}/query", response_model=Result, responses=FILES, tags=["synopses"])
@@ -124,7 +125,7 @@ def _add_synopses(app: FastAPI, counter: Desk, queue: Queue) -> None:
         request: Request, name: str, select: Select, as_: Annotated[FileKind, Query(alias="as")] = "json"
     ) -> Any:
         """Answer a SELECT: for each aggregate x the columns x, x_low and x_high."""
-        one = await queue.run(counter.synopsis, request, name)
+        one = await looking.run(counter.synopsis, request, name)
         made = await queue.run(desk.query, one.release, select)
         if as_ != "json":
             return await _file(queue, made, as_, name)
@@ -139,7 +140,7 @@ def _add_synopses(app: FastAPI, counter: Desk, queue: Queue) -> None:
         as_: Annotated[FileKind, Query(alias="as")] = "json",
     ) -> Any:
         """A published table over some columns: whole counts with intervals, and a mark on cells too noisy to print."""
-        one = await queue.run(counter.synopsis, request, name)
+        one = await looking.run(counter.synopsis, request, name)
         if as_ != "json":
             return await _file(queue, await queue.run(desk.table, one.release, by, confidence), as_, f"{name}-table")
         make = partial(desk.shown_table, one.release, by, confidence)
@@ -154,7 +155,7 @@ def _add_synopses(app: FastAPI, counter: Desk, queue: Queue) -> None:
         as_: Annotated[FileKind, Query(alias="as")] = "json",
     ) -> Any:
         """Synthetic rows in the table's own values; they are nobody's records."""
-        one = await queue.run(counter.synopsis, request, name)
+        one = await looking.run(counter.synopsis, request, name)
         if as_ == "json" and n > 1000:
             text = "JSON is for a look at up to 1,000 rows: ask for as=csv, parquet or arrow."
             raise Refused(status=422, error="too-many-rows", title="Too many rows", text=text)
@@ -167,7 +168,7 @@ def _add_synopses(app: FastAPI, counter: Desk, queue: Queue) -> None:
     @app.get("/synopses/{name}/report", tags=["synopses"], response_class=Response)
     async def report(request: Request, name: str) -> Response:
         """The page for an ethics board, as one HTML file without scripts."""
-        one = await queue.run(counter.synopsis, request, name)
+        one = await looking.run(counter.synopsis, request, name)
         text = await queue.run(
             counter.remembered, (name, one.stamp, "report"), partial(report_of, one.release, source=one.path)
         )
@@ -177,7 +178,7 @@ def _add_synopses(app: FastAPI, counter: Desk, queue: Queue) -> None:
     @app.get("/synopses/{name}/file", tags=["synopses"], response_class=Response)
     async def file(request: Request, name: str) -> Response:
         """The release itself, as it was saved."""
-        one = await queue.run(counter.synopsis, request, name)
+        one = await looking.run(counter.synopsis, request, name)
         content = await queue.run(one.path.read_bytes)
         return Response(content, media_type="application/zip", headers=desk.attached(f"{name}.conspectus"))
 
@@ -185,32 +186,3 @@ def _add_synopses(app: FastAPI, counter: Desk, queue: Queue) -> None:
 async def _file(queue: Queue, made: Any, kind: str, name: str) -> Response:
     content = await queue.run(desk.written, made, kind)
     return Response(content, media_type=desk.KINDS[kind], headers=desk.attached(f"{name}.{kind}"))
-
-
-def _add_refusals(app: FastAPI) -> None:
-    """One shape for everything that is refused, the framework's own refusals included."""
-
-    async def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, Refused)
-        headers = {name.decode(): value.decode() for name, value in extra(error)}
-        return JSONResponse(error.to_json(), status_code=error.status, headers=headers)
-
-    async def invalid(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-        said = Refused(status=422, error="request", title="The request is not one", text=f"{place}: {first['msg']}.")
-        return JSONResponse(said.to_json(), status_code=422)
-
-    async def other(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        if error.status_code == 404:
-            said = unknown("address")
-        else:
-            text = "The service has no such method at this address: /openapi.json describes what it has."
-            said = Refused(status=error.status_code, error="request", title="Not served", text=text)
-        return JSONResponse(said.to_json(), status_code=said.status, headers=error.headers)
-
-    app.add_exception_handler(Refused, refused)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, other)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import TypeAdapter, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .journal import Journal
 from .metrics import Metrics
-from .refusing import Refused, busy, internal
+from .refusing import Refused, internal, unknown
 
 T = TypeVar("T")
 SEALED = b"default-src 'none'; frame-ancestors 'none'"
@@ -50,39 +53,29 @@ class Limits:
     waiting: int = 256
 
 
-class Queue:
-    """Work in threads, a bounded number of it at a time, with a bounded number of requests that wait."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=limits.working)
-        self._most = limits.working + limits.waiting
-        self._inside = 0
-
-    async def run(self, work: Callable[..., T], *args: Any, **keywords: Any) -> T:
-        """The result of the work; refused at once where too many wait."""
-        if self._inside >= self._most:
-            raise busy()
-        self._inside += 1
-        try:
-            call = functools.partial(work, *args, **keywords)
-            return await asyncio.get_running_loop().run_in_executor(self._pool, call)
-        finally:
-            self._inside -= 1
-
-
 class Gate:
-    """Middleware around everything. Nothing gets in that is too large or too slow, and no fault gets out as it is."""
+    """Middleware around everything. Nothing gets in that is too large or too slow, and no fault gets out as it is.
+
+    `admit` says by the head of a request alone how much of it may come, or refuses it: nothing of its body is read
+    before.
+    """
 
     def __init__(
-        self, app: ASGIApp, *, hosts: frozenset[str], limits: Limits, journal: Journal, metrics: Metrics
+        self,
+        app: ASGIApp,
+        *,
+        hosts: frozenset[str],
+        admit: Callable[[Scope], Limits],
+        journal: Journal,
+        metrics: Metrics,
     ) -> None:
-        self._app, self._hosts, self._limits = app, hosts, limits
+        self.app, self._hosts, self._admit = app, hosts, admit
         self._journal, self._metrics = journal, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
-                await self._app(scope, receive, send)
+                await self.app(scope, receive, send)
             return  # a WebSocket is closed by not being accepted
         began, status, started = time.perf_counter(), 0, False
         late: list[Refused] = []  # what the framework would tell in its own words
@@ -98,8 +91,7 @@ class Gate:
             await send(message)
 
         try:
-            self._check(scope)
-            await self._app(scope, _bounded(receive, self._limits, late), answer)
+            await self.app(scope, _bounded(receive, self._check(scope), late), answer)
             if late and not started:
                 raise late.pop()
         except Refused as refused:
@@ -127,7 +119,7 @@ class Gate:
                 analyst=scope.get("state", {}).get("analyst"),
             )
 
-    def _check(self, scope: Scope) -> None:
+    def _check(self, scope: Scope) -> Limits:
         headers = {name: value for name, value in scope["headers"] if name in (b"host", b"origin", b"content-length")}
         host = headers.get(b"host", b"").decode("latin-1").casefold()
         if self._hosts and _bare(host) not in self._hosts:
@@ -139,16 +131,58 @@ class Gate:
                 text="The service answers under the names that it was started with: add this one with --name.",
             )
         origin = headers.get(b"origin", b"").decode("latin-1").casefold()
-        if origin and urlsplit(origin).netloc != host:
+        if origin and _netloc(origin) != host:
             raise Refused(
                 status=403,
                 error="origin",
                 title="Another origin",
                 text="Pages of other origins may not ask here.",
             )
+        limits = self._admit(scope)
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self._limits.body:
-            raise _too_large(self._limits)
+        if not length.isdigit() or len(length) > _DIGITS or int(length) > limits.body:
+            raise _too_large(limits)
+        return limits
+
+
+def add_refusals(app: FastAPI) -> None:
+    """One shape for everything that is refused, the framework's own refusals included."""
+
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, Refused)
+        headers = {name.decode(): value.decode() for name, value in extra(error)}
+        return JSONResponse(error.to_json(), status_code=error.status, headers=headers)
+
+    async def invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+        said = Refused(status=422, error="request", title="The request is not one", text=f"{place}: {first['msg']}.")
+        return JSONResponse(said.to_json(), status_code=422)
+
+    async def other(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        if error.status_code == 404:
+            said = unknown("address")
+        elif error.status_code == 400:
+            said = Refused(status=400, error="request", title="The request is not one", text="body: this is no JSON.")
+        else:
+            text = "The service has no such method at this address: /openapi.json describes what it has."
+            said = Refused(status=error.status_code, error="request", title="Not served", text=text)
+        return JSONResponse(said.to_json(), status_code=said.status, headers=error.headers)
+
+    app.add_exception_handler(Refused, refused)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, other)
+
+
+async def read_body(request: Request, kind: TypeAdapter[T]) -> T:
+    """What the body says, refused as the framework refuses bodies; texts in it are texts, and no halves of signs."""
+    try:
+        return kind.validate_json(await request.body())
+    except ValidationError as error:
+        told = error.errors(include_url=False, include_context=False, include_input=False)
+        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in told]) from None
 
 
 def _bounded(receive: Receive, limits: Limits, late: list[Refused]) -> Receive:
@@ -185,7 +219,7 @@ def _too_large(limits: Limits) -> Refused:
 async def _tell(refused: Refused, send: Send) -> None:
     body = json.dumps(refused.to_json(), ensure_ascii=False).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    headers += [(b"connection", b"close")] if refused.status in (408, 413) else []
+    headers += [(b"connection", b"close")] if refused.status in (401, 408, 413) else []
     await send({"type": "http.response.start", "status": refused.status, "headers": headers + extra(refused)})
     await send({"type": "http.response.body", "body": body})
 
@@ -201,6 +235,14 @@ def _dressed(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return [*headers, *(pair for pair in HEADERS if pair[0] not in given)]
 
 
+def _netloc(origin: str) -> str | None:
+    """The host and port of an origin; None for what is no address, which is another origin than any."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
+
+
 def _bare(host: str) -> str:
     """A host name without its port."""
     if host.startswith("["):
@@ -208,6 +250,8 @@ def _bare(host: str) -> str:
     return host.partition(":")[0]
 
 
+_DIGITS = 18
+"""A longer number of bytes is too large, whatever it is: Python refuses to read thousands of digits."""
 _METHODS = ("GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH")
 
 

@@ -11,11 +11,12 @@ from typing import Annotated, Any, Literal
 import pyarrow as pa
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
+from pydantic import TypeAdapter
 
 from . import desk
 from .analysts import Analyst
 from .desk import Desk
+from .gate import read_body
 from .homes.switchboard import Line, Switchboard
 from .refusing import unknown
 from .wire import ListedSessions, LiveAnswered, Question, Quoted, Result, Select
@@ -30,6 +31,7 @@ QUESTION = {
     }
 }
 """The body of a question, for the description alone: the framework takes as long to read one as to answer it."""
+_QUESTION = TypeAdapter(Question)
 
 
 def add_sessions(app: FastAPI, counter: Desk, switchboard: Switchboard) -> None:
@@ -119,8 +121,4 @@ async def _question(request: Request) -> Question:
     if kind != "application/json":
         problem = {"type": "content_type", "loc": ("body",), "msg": "Send JSON, with Content-Type: application/json"}
         raise RequestValidationError([problem])
-    try:
-        return Question.model_validate_json(await request.body())
-    except ValidationError as error:
-        told = error.errors(include_url=False, include_context=False, include_input=False)
-        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in told]) from None
+    return await read_body(request, _QUESTION)

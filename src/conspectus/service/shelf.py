@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from conspectus.real_path import real_path
 from conspectus.releases.release import Release, load
 from conspectus.sessions.opening import SIDECAR, terms_of
 from conspectus.sessions.store import SessionError
@@ -138,7 +139,7 @@ def checked_folder(folder: Path) -> Path:
     """The folder, refused unless it is one."""
     if not folder.is_dir():
         raise FolderError(f"{folder} is not a folder: name the one that holds the releases")
-    return folder.resolve()
+    return real_path(folder, FolderError)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import hmac
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from starlette.types import ASGIApp
+from pydantic import TypeAdapter
+from starlette.types import Scope
 
 from conspectus.data.schema import Schema
 from conspectus.privacy.ledger.ledger import Ledger
 
 from . import studio_work
-from .gate import Gate, Limits, Queue
+from .gate import Gate, Limits, add_refusals, read_body
+from .homes.threads import Queue
 from .journal import Journal
 from .metrics import Metrics
 from .owner_draft import drafted
@@ -30,8 +31,12 @@ from .refusing import Refused, no_token, refusal_of, unknown
 from .schema_text import schema_text
 from .studio_work import Job, Planned, Releasing
 
-MOST_BYTES = 4 << 30
+FILE = Limits(body=4 << 30, seconds=3600.0)
+"""What the owner may send as the file, and how long that may take."""
+REST = Limits(body=1 << 20, seconds=60.0)
+"""What may be sent to any other address, such as a schema of many columns."""
 FILES = ("page.css", "drawing.js", "studio.js")
+_DECLARED, _PLANNED, _RELEASING = TypeAdapter(dict[str, Any]), TypeAdapter(Planned), TypeAdapter(Releasing)
 HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
@@ -56,13 +61,16 @@ class Studio:
     job: Job | None = None
     drafts: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    queue: Queue = field(default_factory=lambda: Queue(working=2, waiting=64))
 
     def draft(self) -> dict[str, Any]:
         """What the file looks like, read once; says that it is not private."""
         if self.data is None:
             return {"private": False, "file": None, "ledger": self._book()}
-        stat = self.data.stat()
-        key = (str(self.data), stat.st_mtime_ns)
+        try:
+            key = (str(self.data), self.data.stat().st_mtime_ns)
+        except OSError:
+            raise Refused(status=422, error="no-file", title="The file is gone", text="Choose a file again.") from None
         if key not in self.drafts:
             self.drafts = {key: drafted(self.data)}
         return {**self.drafts[key], "ledger": self._book()}
@@ -82,26 +90,25 @@ class Studio:
         return self.job
 
 
-def studio_application(studio: Studio) -> ASGIApp:
-    """The studio as one ASGI application."""
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    queue = Queue(Limits(working=2, waiting=64))
+def studio_application(studio: Studio) -> Gate:
+    """The studio as one ASGI application: whoever does not know the secret gets the page, which is empty without it."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    queue = studio.queue
+    add_refusals(app)
 
     async def refused(request: Request, error: Exception) -> Response:
         told = refusal_of(error)
         return JSONResponse(told.to_json(), status_code=told.status)
 
-    for kind in (Refused, ValueError, LookupError):
+    for kind in (ValueError, LookupError):
         app.add_exception_handler(kind, refused)
 
-    def owner(request: Request) -> None:
-        given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(given.encode(), studio.secret.encode()):
-            raise no_token()
-
-    async def work(request: Request, call: Callable[..., Any], *given: Any) -> Any:
-        owner(request)
-        return await queue.run(call, *given)
+    def admit(scope: Scope) -> Limits:
+        if scope["path"] != "/" and not scope["path"].startswith("/page/"):
+            given = dict(scope["headers"]).get(b"authorization", b"").removeprefix(b"Bearer ")
+            if not hmac.compare_digest(given, studio.secret.encode()):
+                raise no_token()
+        return FILE if scope["path"] == "/file" else REST
 
     @app.get("/")
     async def page() -> Response:
@@ -114,56 +121,59 @@ def studio_application(studio: Studio) -> ASGIApp:
         return served(file)
 
     @app.get("/draft")
-    async def draft(request: Request) -> Any:
-        return await work(request, studio.draft)
+    async def draft() -> Any:
+        return await queue.run(studio.draft)
 
     @app.post("/file")
     async def upload(request: Request, name: str) -> Any:
-        owner(request)
         plain = Path(name).name
         if not plain.lower().endswith((".csv", ".csv.gz", ".parquet")):
             text = "Choose a file that ends in .csv, .csv.gz or .parquet."
             raise Refused(status=422, error="file", title="This file cannot be read here", text=text)
         place = studio.uploads / plain
-        with place.open("wb") as sink:
-            async for part in request.stream():
-                sink.write(part)
+        try:
+            with place.open("wb") as sink:
+                async for part in request.stream():
+                    sink.write(part)
+        except (OSError, ValueError) as problem:  # a name that is none here, or a disk that is full
+            text = f"It cannot be kept here ({getattr(problem, 'strerror', None) or 'its name is none'})."
+            raise Refused(status=422, error="file", title="This file cannot be read here", text=text) from None
         studio.data = place
         return await queue.run(studio.draft)
 
     @app.post("/schema")
     async def schema(request: Request) -> Any:
-        declared = await request.json()
-        return await work(request, studio_work.checked_schema, declared)
+        return await queue.run(studio_work.checked_schema, await read_body(request, _DECLARED))
 
     @app.post("/plan")
-    async def plan(request: Request, wanted: Planned) -> Any:
-        return await work(request, studio_work.plan, wanted)
+    async def plan(request: Request) -> Any:
+        return await queue.run(studio_work.plan, await read_body(request, _PLANNED))
 
     @app.post("/release")
-    async def release(request: Request, wanted: Releasing) -> Any:
-        job = await work(request, studio.start, wanted)
+    async def release(request: Request) -> Any:
+        job = await queue.run(studio.start, await read_body(request, _RELEASING))
         return job.standing()
 
     @app.get("/job")
-    async def standing(request: Request) -> Any:
-        owner(request)
+    async def standing() -> Any:
         if studio.job is None:
             raise unknown("release")
         return studio.job.standing()
 
     @app.get("/made/{file}")
-    async def made(request: Request, file: str) -> Response:
-        owner(request)
+    async def made(file: str) -> Response:
         if studio.job is None or file not in studio.job.made:
             raise unknown("file")
-        return Response(studio.job.made[file].read_bytes(), media_type="application/octet-stream")
+        try:
+            content = studio.job.made[file].read_bytes()
+        except OSError:  # its owner has moved it
+            raise unknown("file") from None
+        return Response(content, media_type="application/octet-stream")
 
     @app.post("/text")
     async def text(request: Request) -> Response:
-        declared = await request.json()
-        found = await work(request, lambda: schema_text(Schema.from_dict(declared)))
+        declared = await read_body(request, _DECLARED)
+        found = await queue.run(lambda: schema_text(Schema.from_dict(declared)))
         return Response(found, media_type="application/toml")
 
-    limits = Limits(body=MOST_BYTES, seconds=3600.0)
-    return Gate(app, hosts=HOSTS, limits=limits, journal=Journal("studio", "warning"), metrics=Metrics())
+    return Gate(app, hosts=HOSTS, admit=admit, journal=Journal("studio", "warning"), metrics=Metrics())

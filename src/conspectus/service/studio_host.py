@@ -13,6 +13,7 @@ from pathlib import Path
 
 from conspectus.privacy.ledger.ledger import Ledger
 
+from .homes.threads import end_soon
 from .journal import Journal, take_over
 from .shelf import FolderError, checked_folder
 from .studio import Studio, studio_application
@@ -48,3 +49,6 @@ def run_studio(
             await server.serve(sockets=[listening])
 
         asyncio.run(serve())
+        studio.queue.close()
+    if studio.queue.at_work:
+        end_soon()  # a plan that takes long, and nobody waits for it

@@ -66,7 +66,10 @@ def checked_schema(declared: dict[str, Any]) -> dict[str, Any]:
     try:
         schema = Schema.from_dict(declared)
     except SchemaError as problem:
-        named = next((one["name"] for one in declared.get("columns", ()) if f'"{one["name"]}"' in str(problem)), None)
+        columns = declared.get("columns")
+        listed = columns if isinstance(columns, list) else []
+        names = [one["name"] for one in listed if isinstance(one, dict) and isinstance(one.get("name"), str)]
+        named = next((name for name in names if f'"{name}"' in str(problem)), None)
         return {"ok": False, "column": named, "text": str(problem)}
     cells = schema.domain.cells
     return {"ok": True, "cells": cells if cells < 10**15 else None, "columns": len(schema.columns)}

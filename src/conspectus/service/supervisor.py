@@ -22,15 +22,19 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from conspectus.real_path import real_path
+
 from .gate import Limits
 from .homes.home import QUEUE
 from .homes.switchboard import HOMES
 from .journal import Journal
 from .shelf import FolderError, Shelf, sessions_of
 
+WORKER, HOME = "conspectus.service.worker", "conspectus.service.homes.home"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _TICK = 0.05
-_GRACE = 15.0
+_GRACE = 12.0
+"""Seconds that workers have to end, and then homes: together less than a system waits for a service."""
 _CALM = 30.0
 """Seconds after which a child that died is no longer thought to die at once."""
 
@@ -145,12 +149,16 @@ class Supervisor:
     def _end(self) -> None:
         self._socket.close()
         self._journal.say("closing")
-        until = time.monotonic() + _GRACE
-        # Workers first, so that questions they have passed on are still answered.
-        for child in reversed(self._children):
-            if child.process is not None and child.process.stdin is not None:
-                child.process.stdin.close()
-                _wait(child.process, until)
+        # Workers first, so that questions they have passed on are still answered; each kind has its own time, so that
+        # a worker that is busy takes none from a home.
+        for kind in (WORKER, HOME):
+            running = [one.process for one in self._children if one.module == kind and one.process is not None]
+            for process in running:
+                if process.stdin is not None:
+                    process.stdin.close()
+            until = time.monotonic() + _GRACE
+            for process in running:
+                _wait(process, until)
         shutil.rmtree(self._runtime, ignore_errors=True)
         self._journal.say("closed")
 
@@ -163,10 +171,10 @@ class Supervisor:
         return [
             _Child(
                 what=f"home of {one['name']}",
-                module="conspectus.service.homes.home",
+                module=HOME,
                 argument={
                     "hosted": one,
-                    "folder": str(self._plan.folder.resolve()),
+                    "folder": str(real_path(self._plan.folder, FolderError)),
                     "socket": str(self._runtime / sockets[one["name"]]),
                     "log": self._plan.log,
                     "queue": self._plan.queue,
@@ -181,10 +189,10 @@ class Supervisor:
         return [
             _Child(
                 what=f"worker {slot}",
-                module="conspectus.service.worker",
+                module=WORKER,
                 argument={
                     "fd": self._socket.fileno(),
-                    "folder": str(plan.folder.resolve()),
+                    "folder": str(real_path(plan.folder, FolderError)),
                     "runtime": str(self._runtime),
                     "slot": slot,
                     "closed": plan.closed,

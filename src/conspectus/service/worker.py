@@ -17,6 +17,7 @@ from .application import Serving, application
 from .gate import Limits
 from .homes.event_loop import run_loop
 from .homes.exchange import first_line
+from .homes.threads import end_soon
 from .journal import Journal, take_over
 
 HEAD_SECONDS = 10.0
@@ -135,6 +136,7 @@ def main() -> None:
     take_over(journal)
     listening = socket.socket(fileno=given["fd"])
     run_loop(serve(application(serving), serving.slot, listening, journal))
+    end_soon()
 
 
 if __name__ == "__main__":

@@ -5,14 +5,17 @@ Post-processing: an answer that stands in the session's file is public, and may 
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+import threading
+from collections import OrderedDict
 from pathlib import Path
+from typing import Any
 
 from conspectus.data.schema import Schema
 from conspectus.queries.language import from_sql as language
 from conspectus.queries.workload import Workload
 from conspectus.synopses.synopsis import Total
 
+from .given_answer import Given
 from .live_answer import LiveAnswer, shown
 from .questions import Question, canonical, stored
 from .store import Store
@@ -23,18 +26,35 @@ _TEXTS = 8_192
 class Answered:
     """A reader of a session's file. It never takes the session's lock, and sees an answer once it was committed.
 
-    Used by one thread at a time. Texts of questions are remembered with their meaning: to parse one takes twenty times
-    as long as to find its answer.
+    Its file is read by one thread at a time. Texts of questions are remembered with their meaning: to parse one takes
+    twenty times as long as to find its answer. What one means, and the words of what was asked, may be found by any
+    thread: they follow from texts and the schema alone.
     """
 
     def __init__(self, path: Path, schema: Schema, total: Total) -> None:
         self._store = Store.open(path)
         self._schema, self._total = schema, total
-        self._read = lru_cache(_TEXTS)(partial(canonical, schema))
+        self._texts: OrderedDict[tuple[str, bool], Question] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def known(self, text: str, *, snap: bool = False) -> Question | None:
+        """What a text asks that was read before; None for any other."""
+        with self._lock:
+            found = self._texts.get((text, snap))
+            if found is not None:
+                self._texts.move_to_end((text, snap))
+            return found
 
     def question(self, text: str, *, snap: bool = False) -> Question:
         """What a text asks, in its one form; refused as `ask` would."""
-        return self._read(text, snap=snap)
+        found = self.known(text, snap=snap)
+        if found is None:
+            found = canonical(self._schema, text, snap=snap)
+            with self._lock:
+                self._texts[text, snap] = found
+                while len(self._texts) > _TEXTS:
+                    self._texts.popitem(last=False)
+        return found
 
     def find(self, asked: Question, *, confidence: float, bought: bool = False) -> LiveAnswer | None:
         """The answer that was given to a question; with `bought`, only one that was measured for itself."""
@@ -43,10 +63,14 @@ class Answered:
             return None
         return shown(given, asked, self._total, confidence=confidence, repeated=True)
 
-    def history(self, most: int) -> list[tuple[str, LiveAnswer, float]]:
-        """The last questions with their answers and what each cost, the newest first."""
+    def kept(self, most: int) -> list[tuple[list[Any], Given]]:
+        """The last questions with their answers, as the file has them."""
+        return list(self._store.history(most))
+
+    def history(self, kept: list[tuple[list[Any], Given]]) -> list[tuple[str, LiveAnswer, float]]:
+        """The same in words, with what each cost, the newest first."""
         told = []
-        for blocks, given in self._store.history(most):
+        for blocks, given in kept:
             workload = stored(self._schema.domain, blocks)
             asked = Question(workload, "", "", _words(self._schema, workload))
             answer = shown(given, asked, self._total, confidence=0.95, repeated=True)

@@ -18,6 +18,7 @@ from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.ledger.reservation import Reservation
 from conspectus.privacy.noise import Sampler, SystemSampler
+from conspectus.real_path import real_path
 from conspectus.releases.planning import check_rows, check_table, neighbours_of
 from conspectus.releases.run import warnings
 from conspectus.server_address import is_server
@@ -144,7 +145,7 @@ def resume_session(
         (True, True)
     """
     # Everything in the file is checked against its ledger and the table.
-    store = Store.open(Path(path).resolve())
+    store = Store.open(real_path(path, SessionError))
     session: Session | None = None
     try:
         with store.alone():
@@ -172,7 +173,7 @@ def resume_session(
 
 def terms_of(path: str | Path) -> Terms:
     """What a session was opened with, as its file has it; nothing is checked against its ledger yet."""
-    store = Store.open(Path(path).resolve())
+    store = Store.open(real_path(path, SessionError))
     try:
         return store.terms()
     finally:
@@ -218,7 +219,7 @@ def begin(
     table = truth.table
     problem = dataclasses.replace(problem, concentrated=ledger is not None and ledger.currency == "zcdp")
     proposal = best_of(problem, mechanism)
-    file = None if path is None else Path(path).resolve()  # one file, one lock, under whatever name
+    file = None if path is None else real_path(path, SessionError)  # one file, one lock, under whatever name
     bound = {"fingerprint": table.schema.fingerprint, "neighbours": problem.neighbours, "unit": str(table.schema.unit)}
     if ledger is not None:
         ledger.check(problem.budget, **bound)  # type: ignore[arg-type]

@@ -22,6 +22,7 @@ import pyarrow as pa
 from conspectus.mechanisms.online_mechanism import State
 from conspectus.privacy.events import Event, from_json, to_json
 from conspectus.privacy.ledger.ledger_file import plain
+from conspectus.real_path import real_path
 from conspectus.synopses.arrow_messages import read_stream
 
 from .given_answer import Given, read_given
@@ -293,7 +294,7 @@ def _connected(path: Path | None) -> sqlite3.Connection:
 def _lock_of(path: Path) -> int:
     # A file of its own: closing any handle of the database would drop the locks that SQLite holds on it. Symbolic links
     # to one file share its lock, and there are no others.
-    path = path.resolve()
+    path = real_path(path, SessionError)
     return os.open(path.with_name(path.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
 
 

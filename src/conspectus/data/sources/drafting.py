@@ -13,6 +13,7 @@ import numpy as np
 from conspectus.data.columns.ordered import Ordered
 from conspectus.data.columns.values import by_distinct, day_of, number_of, text_of
 from conspectus.data.schema import Schema
+from conspectus.real_path import as_text
 from conspectus.server_address import is_server, name_of, without
 
 from . import open_pairs, open_table, open_unknown
@@ -193,4 +194,4 @@ def _called(source: Any) -> str:
     if is_server(source):
         return without(source, "table", "table")[1].rpartition(".")[2]
     named = isinstance(source, str | Path) and " " not in str(source)
-    return name_of(source).partition(".")[0] if named else "table"
+    return as_text(name_of(source).partition(".")[0]) if named else "table"

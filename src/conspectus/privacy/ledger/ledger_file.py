@@ -9,6 +9,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from conspectus.real_path import real_path
+
 from .ledger_store import READABLE, VERSION, LedgerStore, Lines, Statements, damaged, read_terms, written_terms
 from .ledger_terms import LedgerError, LedgerTerms
 
@@ -51,7 +53,7 @@ class LedgerFile(LedgerStore):
     def __init__(self, path: Path) -> None:
         """An existing file, after a look at whether it is a ledger."""
         super().__init__()
-        self.path = path = resolved(path)
+        self.path = path = real_path(path, LedgerError)
         self._pinned = _file_at(path)
         with self._connection() as connection:
             if [row[0] for row in connection.execute("PRAGMA quick_check")] != ["ok"]:
@@ -69,7 +71,7 @@ class LedgerFile(LedgerStore):
     @classmethod
     def create(cls, path: Path, terms: LedgerTerms) -> LedgerFile:
         """A new file, never over an existing one."""
-        path = resolved(path)
+        path = real_path(path, LedgerError)
         try:
             with closing(sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)) as connection:
                 _make_durable(connection)
@@ -126,14 +128,6 @@ class _Sqlite:
         number = self._connection.execute(insert, tuple(columns.values())).lastrowid
         assert number is not None
         return number
-
-
-def resolved(path: Path) -> Path:
-    """The one name of a file: absolute, and without links."""
-    try:
-        return path.resolve()
-    except (OSError, RuntimeError, ValueError):  # a loop of links, or a working directory that is gone
-        raise LedgerError(f"there is no ledger at {path}: make one first") from None
 
 
 def _file_at(path: Path) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import conspectus as cs
+from conspectus.queries.workload import Workload
 from conspectus.service import describing
 from conspectus.service.analysts import Analysts
 from conspectus.service.desk import told_of, written
@@ -34,11 +35,14 @@ from conspectus.sessions.session import Session
 from conspectus.sessions.spending import Spending, spending_of
 
 from .event_loop import run_loop
-from .exchange import Lines, as_text, first_line, said_line
+from .exchange import Lines, as_text, first_line, said
 from .line_up import LineUp
+from .threads import Queue, end_soon
 
 HISTORY = 50
 QUEUE = 256
+READERS = 4
+"""Threads that read questions: a slow one takes a share of the processor, and leaves the rest to others."""
 _SWITCH = 0.0005
 """Seconds after which a refit lets a question in: the usual five milliseconds are longer than most questions take."""
 _SPENT = "The budget or the number of questions was used up, so this is a guess that nothing was compared with."
@@ -55,6 +59,7 @@ class Home:
         learned = session.release()
         self._answered = Answered(session.path, session.schema, learned.total)
         self._rows = learned.total
+        self._readers = Queue(working=READERS, waiting=queue)
         self._line = LineUp(queue, lambda problem: journal.fault(problem, session=name, op="refit"))
         refit_aside(session, self._line.hand_over)
         self._asking: dict[tuple[str, bool], asyncio.Task[LiveAnswer]] = {}
@@ -77,7 +82,7 @@ class Home:
             case "quote":
                 return as_text(await self._quote(told))
             case "history":
-                kept = self._answered.history(HISTORY)
+                kept = await self._readers.run(self._answered.history, self._answered.kept(HISTORY))
                 return as_text([{**self._told(answer, where), "cost": cost} for where, answer, cost in kept])
             case "schema":
                 return as_text(self._session.schema.to_dict())
@@ -88,16 +93,35 @@ class Home:
         raise Refused(status=404, error="unknown", title="Not served", text="A session has no such address.")
 
     def _ask(self, told: dict[str, Any], *, outright: bool) -> bytes | Coroutine[Any, Any, bytes]:
-        schema, confidence, where = self._session.schema, told["confidence"], told.get("where")
+        where = told.get("where") or ""
+        asked = self._answered.known(where, snap=told["snap"]) if told.get("picks") is None else None
+        if asked is None:
+            return self._unread(told, outright=outright)
+        found = self._before(asked, where, told, outright=outright)
+        return self._new(asked, where, told, outright=outright) if found is None else found
+
+    async def _unread(self, told: dict[str, Any], *, outright: bool) -> bytes:
+        """A text that was not read before: others are answered meanwhile, however long it takes."""
+        where, asked = await self._readers.run(self._read, told)
+        found = self._before(asked, where, told, outright=outright)
+        return await self._new(asked, where, told, outright=outright) if found is None else found
+
+    def _read(self, told: dict[str, Any]) -> tuple[str, Question]:
+        """The words of a question and what they mean: from the schema alone, in whatever thread."""
+        schema, where = self._session.schema, told.get("where")
         try:
             where = describing.spelled(schema, where, told.get("picks"))
-            asked = self._answered.question(where, snap=told["snap"])
-            found = self._answered.find(asked, confidence=confidence, bought=outright)
+            return where, self._answered.question(where, snap=told["snap"])
         except (ValueError, LookupError) as error:
             raise refusal_of(error, schema=schema, where=where) from error
-        if found is not None:
-            return as_text(self._told(found, where, asked))
-        return self._new(asked, where, told, outright=outright)
+
+    def _before(self, asked: Question, where: str, told: dict[str, Any], *, outright: bool) -> bytes | None:
+        """What was answered to the same question before."""
+        try:
+            found = self._answered.find(asked, confidence=told["confidence"], bought=outright)
+        except (ValueError, LookupError) as error:
+            raise refusal_of(error) from error
+        return None if found is None else as_text(self._told(found, where, asked))
 
     async def _new(self, asked: Question, where: str, told: dict[str, Any], *, outright: bool) -> bytes:
         key, confidence = (asked.key, outright), told["confidence"]
@@ -187,14 +211,15 @@ class Home:
 
     async def _quote(self, told: dict[str, Any]) -> dict[str, Any]:
         """What a question would cost at most, from public facts alone; nothing is spent."""
-        schema, where, session = self._session.schema, told.get("where"), self._session
+        where, words = told.get("where") or "", None
+        question: str | Workload = where
+        if told.get("picks") is not None or where.lstrip()[:6].casefold() != "select":
+            where, asked = await self._readers.run(self._read, told)
+            question, words = asked.workload, asked.words
         try:
-            where = describing.spelled(schema, where, told.get("picks"))
-            select = where.lstrip()[:6].casefold() == "select"
-            words = where if select else self._answered.question(where, snap=told["snap"]).words
-            quote = await self._line.turn(functools.partial(session.quote, where, snap=told["snap"]))
+            quote = await self._line.turn(functools.partial(self._session.quote, question, snap=told["snap"]))
         except (ValueError, LookupError) as error:
-            raise refusal_of(error, schema=schema, where=where) from error
+            raise refusal_of(error) from error
         return {
             "where": words or where,
             "at_most": quote.cost,
@@ -240,6 +265,7 @@ class Home:
 
     def close(self) -> None:
         """Finish what is being asked, and let go of the session. What waits is told to come again."""
+        self._readers.close()
         self._line.close()
         self._answered.close()
         self._session.close()
@@ -259,20 +285,20 @@ class Reception:
     def _take(self, lines: Lines, line: bytes) -> None:
         told = json.loads(line)
         try:
-            said = self._home.take(told)
+            found = self._home.take(told)
         except Exception as error:
             self._refuse(lines, told, error)
             return
-        if isinstance(said, bytes):
-            lines.write(said_line(told["id"], 200, said))
+        if isinstance(found, bytes):
+            lines.write(said(told["id"], 200, found))
             return
-        task = asyncio.create_task(self._later(lines, told, said))
+        task = asyncio.create_task(self._later(lines, told, found))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _later(self, lines: Lines, told: dict[str, Any], said: Coroutine[Any, Any, bytes]) -> None:
+    async def _later(self, lines: Lines, told: dict[str, Any], found: Coroutine[Any, Any, bytes]) -> None:
         try:
-            lines.write(said_line(told["id"], 200, await said))
+            lines.write(said(told["id"], 200, await found))
         except Exception as error:
             self._refuse(lines, told, error)
 
@@ -280,7 +306,7 @@ class Reception:
         refused = refusal_of(error)
         if refused.error == "internal":
             self._journal.fault(error, session=self._home.name, op=told["op"])
-        lines.write(said_line(told["id"], refused.status, as_text({"wait": refused.wait, **refused.to_json()})))
+        lines.write(said(told["id"], refused.status, as_text({"wait": refused.wait, **refused.to_json()})))
 
 
 async def serve(home: Home, socket: Path, journal: Journal) -> None:
@@ -324,6 +350,7 @@ def main() -> None:
     paths = {name: Path(given[name]) for name in ("path", "schema")}
     hosted = Hosted(name=given["name"], data=given["data"], ledger=given["ledger"], **paths)
     run(hosted, folder=Path(told["folder"]), socket=Path(told["socket"]), log=told["log"], queue=told["queue"])
+    end_soon()
 
 
 if __name__ == "__main__":

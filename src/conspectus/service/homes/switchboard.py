@@ -11,7 +11,7 @@ from typing import Any
 
 from conspectus.service.refusing import Refused
 
-from .exchange import Lines, asked_line, read_said
+from .exchange import Replies, asked_line
 
 HOMES = "homes.json"
 _PATIENCE = 60.0
@@ -26,7 +26,7 @@ class Line:
         self._socket = socket
         self._numbers = itertools.count()
         self._waiting: dict[int, asyncio.Future[tuple[int, bytes]]] = {}
-        self._lines: Lines | None = None
+        self._home: Replies | None = None
         self._connecting = asyncio.Lock()
 
     async def call(self, op: str, **told: Any) -> Any:
@@ -35,14 +35,14 @@ class Line:
 
     async def text(self, op: str, **told: Any) -> bytes:
         """The same as it came: a text of JSON, to be passed on."""
-        lines = self._lines or await self._connected()
+        home = self._home or await self._connected()
         loop = asyncio.get_running_loop()
         number = next(self._numbers)
         answer: asyncio.Future[tuple[int, bytes]] = loop.create_future()
         self._waiting[number] = answer
         late = loop.call_later(_PATIENCE, _give_up, answer)
         try:
-            lines.write(asked_line(number, op, told))
+            home.write(asked_line(number, op, told))
             status, text = await answer
         except (ConnectionError, TimeoutError):
             raise _away() from None
@@ -56,33 +56,32 @@ class Line:
             raise refused
         return text
 
-    async def _connected(self) -> Lines:
+    async def _connected(self) -> Replies:
         async with self._connecting:
-            if self._lines is not None:
-                return self._lines
+            if self._home is not None:
+                return self._home
             until, loop = time.monotonic() + _RECONNECT, asyncio.get_running_loop()
             while True:
                 try:
-                    _, lines = await loop.create_unix_connection(
-                        lambda: Lines(self._take, self._lost), str(self._socket)
+                    _, home = await loop.create_unix_connection(
+                        lambda: Replies(self._take, self._lost), str(self._socket)
                     )
                     break
                 except OSError:
                     if time.monotonic() > until:
                         raise _away() from None
                     await asyncio.sleep(0.05)
-            self._lines = lines
-            return lines
+            self._home = home
+            return home
 
-    def _take(self, lines: Lines, line: bytes) -> None:
-        number, status, text = read_said(line)
+    def _take(self, number: int, status: int, text: bytes) -> None:
         waiting = self._waiting.get(number)
         if waiting is not None and not waiting.done():
             waiting.set_result((status, text))
 
-    def _lost(self, lines: Lines) -> None:
-        if self._lines in (None, lines):
-            self._lines = None
+    def _lost(self, home: Replies) -> None:
+        if self._home in (None, home):
+            self._home = None
             for waiting in self._waiting.values():
                 if not waiting.done():
                     waiting.set_exception(ConnectionResetError())
