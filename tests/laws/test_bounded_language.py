@@ -12,6 +12,7 @@ from random import Random
 import pytest
 import sqlglot
 from tests.fuzzing import nested_sql
+from tests.made import people
 
 import conspectus as cs
 from conspectus.queries import formulas
@@ -185,3 +186,18 @@ def test_more_branches_than_anyone_writes_are_refused() -> None:
     with pytest.raises(CannotQuery, match="WHENs"):
         read_select(SCHEMA, SELECTS["whens"](1_001))
     assert read_select(SCHEMA, SELECTS["whens"](900)).keys
+
+
+def test_the_groups_of_a_select_share_one_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each group has a formula of its own, with the same condition in it: what they look at is added up."""
+    schema, table = people(50)
+    release = cs.release(table, cs.marginals(schema, 4), epsilon=1.0, mechanism="laplace")
+    where = "(smoker OR age < 42) AND (ill OR age > 65)"
+    one, many = (f"SELECT {keys} COUNT(*) AS n FROM people WHERE {where}" for keys in ("", "region, age,"))
+    many += " GROUP BY region, age"
+    assert release.query(many).num_rows == 24
+    monkeypatch.setattr(formulas, "MOST_WORK_TOGETHER", 15_000)
+    assert release.query(one).num_rows == 1
+    assert release.query(one).num_rows == 1  # each SELECT has its own
+    with pytest.raises(TooManyBoxes, match="together"):
+        release.query(many)

@@ -5,12 +5,15 @@ other columns, and codes that leave the same one share a literal. By induction o
 meaning have the same boxes: so equal questions are equal values.
 
 A formula that is short to write may take long to expand, as every hard puzzle can be written as one. What an expansion
-looks at is counted, and has a limit: a formula that needs more is refused, as one of too many boxes is.
+looks at is counted, and has a limit: a formula that needs more is refused, as one of too many boxes is. A SELECT has a
+formula for each of its groups, and a limit for all of them together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +30,12 @@ MOST_BOXES = 512
 
 MOST_WORK = 3_000_000
 """How much an expansion may look at, where looking at a part of a formula is 1: about a second."""
+
+MOST_WORK_TOGETHER = 10 * MOST_WORK
+"""The same for all formulas of one SELECT: about ten seconds."""
+
+_TOGETHER: ContextVar[list[int] | None] = ContextVar("_TOGETHER", default=None)
+"""What the formulas of the SELECT that is being answered have looked at."""
 
 _A_SPLIT, _A_MADE_PART, _A_LITERAL = 500, 4, 4
 _CODES, _TRUTHS = 16, 64
@@ -184,6 +193,25 @@ class _Expansion:
         self.work += work
         if self.work > MOST_WORK:
             raise _too_many()
+        if (looked_at := _TOGETHER.get()) is not None:
+            looked_at[0] += work
+            if looked_at[0] > MOST_WORK_TOGETHER:
+                raise TooManyBoxes(
+                    "the conditions of this SELECT are too many, or too long, together: ask simpler ones"
+                )
+
+
+@contextmanager
+def one_allowance() -> Iterator[None]:
+    """What is expanded inside has one limit together; inside of another one it is the outer one's."""
+    if _TOGETHER.get() is not None:
+        yield
+        return
+    before = _TOGETHER.set([0])
+    try:
+        yield
+    finally:
+        _TOGETHER.reset(before)
 
 
 def _stored(codes: CodeSet) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from conspectus.data.schema import Schema
-from conspectus.queries.formulas import all_of
+from conspectus.queries.formulas import all_of, one_allowance
 
 from .bounded_parser import LONGEST_TEXT, NestedTooDeeply, Unreadable, statements, written
 from .from_sql import Reader, bare
@@ -60,7 +60,8 @@ def read_select(schema: Schema, text: str, *, snap: bool = False) -> Select:
     if len(text) > LONGEST_TEXT:
         raise CannotQuery(f"the query is longer than {LONGEST_TEXT:,} characters: split it")
     try:
-        return _Selection(schema, _tree(schema, text), snap).plan()
+        with one_allowance():
+            return _Selection(schema, _tree(schema, text), snap).plan()
     except (NestedTooDeeply, RecursionError) as problem:
         raise CannotQuery("the query is nested too deeply: write it with fewer parentheses and functions") from problem
     except Unreadable as problem:
