@@ -229,7 +229,7 @@ def test_a_share_is_the_same_by_every_door(mechanism, neighbours):
 @pytest.mark.parametrize("mechanism", ["pmw", "gaussian"])
 def test_a_share_of_a_session_is_one_question_and_one_answer(mechanism, neighbours):
     """SHARE asks what `ask` asks: it costs as much, is then known, and has the same interval, also in the release."""
-    schema, table = people(300, neighbours=neighbours)
+    _, table = people(300, neighbours=neighbours)
     with cs.open_session(table, epsilon=2.0, delta=1e-6, questions=20, mechanism=mechanism) as session:
         for text in SHARED:
             quoted = session.quote(f"SELECT SHARE({text}) AS s FROM people")
