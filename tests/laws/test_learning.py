@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -168,3 +169,70 @@ def test_where_the_negation_of_a_rule_is_too_long_all_rows_are_counted_in_its_pl
     assert 0 <= found.low <= found.error <= found.high <= 1
     found.release.save(tmp_path / "x.conspectus")
     assert cs.load(tmp_path / "x.conspectus").guarantee.epsilon == 5.0
+
+
+LABELS = ["sick", "sick OR NOT sure", "dose >= 2", "kind = 'b'", "dose IS NULL"]
+ANSWERS = ["sick", "sure", "NOT sick", "dose < 2", "kind IN ('a', 'b') OR dose = 1", "kind IS NULL", "sick IS NOT NULL"]
+
+
+def with_holes(rows=600):
+    """A table of which every column misses values, and its rows in DuckDB."""
+    draws = np.random.default_rng(5)
+
+    def holed(values):
+        return [None if hole < 0.3 else value for hole, value in zip(draws.random(rows), values)]
+
+    held = pa.table(
+        {
+            "sick": holed((draws.random(rows) < 0.4).tolist()),
+            "sure": holed((draws.random(rows) < 0.7).tolist()),
+            "dose": holed(draws.integers(0, 4, rows).tolist()),
+            "kind": holed(draws.choice(["a", "b", "c"], rows).tolist()),
+        }
+    )
+    columns = {
+        "sick": {"type": "boolean", "missing": True},
+        "sure": {"type": "boolean", "missing": True},
+        "dose": {"type": "integer", "min": 0, "max": 3, "missing": True},
+        "kind": {"type": "categorical", "values": ["a", "b", "c"], "missing": True},
+    }
+    schema = cs.Schema.from_dict({"name": "holes", "columns": columns})
+    database = duckdb.connect()
+    database.register("holes", held)
+    return schema, cs.open_table(held, schema), database
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize("mechanism", ["laplace", "histogram", "mwem"])
+def test_a_row_where_something_is_missing_is_an_error(mechanism, neighbours):
+    """At a huge budget `release.best` is brute force and `cs.best`, whatever is missing in rules or in the label."""
+    schema, table, database = with_holes()
+    settings = {"rounds": 8, "evaluations": 400} if mechanism == "mwem" else {}
+    asked, near = cs.marginals(schema, 4), 4e-3 if mechanism == "mwem" else 1e-3
+    release = cs.release(table, asked, epsilon=1e6, delta=1e-6, mechanism=mechanism, neighbours=neighbours, **settings)
+    for label in LABELS:
+        wrong = [f"avg((({rule}) IS DISTINCT FROM ({label}) OR ({rule}) IS NULL)::int)" for rule in ANSWERS]
+        [true] = database.execute(f"SELECT {', '.join(wrong)} FROM holes").fetchall()
+        found = release.best(ANSWERS, label)
+        assert found.errors == pytest.approx(true, abs=near)
+        assert found.error.low - near <= true[found.position] <= found.error.high + near
+        assert found.error.fraction == found.errors[found.position] == min(found.errors)
+        learned = cs.best(table, ANSWERS, label, epsilon=1e6, neighbours=neighbours)
+        assert true[learned.position] == pytest.approx(min(true))
+        assert learned.error == pytest.approx(found.errors[learned.position], abs=near)
+
+
+def test_a_release_of_the_agreement_alone_says_the_rest_of_it():
+    schema, table, database = with_holes()
+    learned = cs.best(table, ["sure"], "sick", epsilon=1e4)
+    said = learned.release.best(["sure"], "sick")
+    [[true]] = database.execute("SELECT avg((sure IS DISTINCT FROM sick OR sure IS NULL)::int) FROM holes").fetchall()
+    assert said.error.fraction == pytest.approx(true, abs=1e-3)
+    assert said.error.low <= true <= said.error.high
+    assert said.error.count == pytest.approx(600 * true, abs=0.6)
+    released = cs.release(
+        table, cs.sql(schema, ["(sure AND sick) OR (NOT sure AND NOT sick)"]), epsilon=1.0, mechanism="laplace"
+    )
+    found = released.best(["sure"], "sick").error
+    right = released.ask("(sure AND sick) OR (NOT sure AND NOT sick)")
+    assert (found.fraction, found.low, found.high) == (1 - right.fraction, 1 - right.high, 1 - right.low)

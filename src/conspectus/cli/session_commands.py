@@ -255,10 +255,10 @@ def _sign(live: Session) -> str:
 def _left(live: Session) -> str:
     left = f"{_sign(live)} {live.remaining:.4g} of {live.spent + live.remaining:.4g} left"
     over = ", exhausted: nothing new is answered with a guarantee" if live.exhausted else ""
-    return f"{live.asked:,} of {live.questions:,} questions, {left}{over}"
+    return f"{live.counted:,} of {live.questions:,} questions, {left}{over}"
 
 
 def _standing(live: Session) -> dict[str, Any]:
-    told = ("currency", "spent", "remaining", "asked", "questions", "exhausted")
+    told = ("currency", "spent", "remaining", "asked", "counted", "questions", "exhausted")
     expected = {"expected_width_counts": live.claim.expected_width, "answered_with_probability": live.claim.answered}
     return {**{name: getattr(live, name) for name in told}, **expected}

@@ -15,6 +15,8 @@ from conspectus.privacy.mixed_noise import Term, mixed_margin
 from conspectus.privacy.tails import lower_quantile, noise_margin
 from conspectus.queries.rules import LARGEST, demand
 from conspectus.synopses.estimate import Basis, Estimate
+from conspectus.synopses.measured_sums import NoisySum
+from conspectus.synopses.pooled_marginals import CombinedSum, PooledSum
 from conspectus.synopses.synopsis import checked_noise
 
 FAILURE = 0.05
@@ -230,6 +232,14 @@ class Margin:
         if any(weight <= 0 for _, weight, _ in mixed):
             raise ValueError("the weights of a margin are sizes")
         return cls(offset=float(offset), noises=noises, summed=summed, grid=grid, mixed=mixed, centre=centre)
+
+
+def margin_around(held: NoisySum | PooledSum | CombinedSum) -> Margin:
+    """The margin of a count that several measurements tell together; it lies around what they tell."""
+    if not isinstance(held, NoisySum):
+        return Margin(mixed=held.terms, centre=held.count)
+    law = None if held.kind is None else (Noise(held.kind, held.scale), held.terms, held.averaged)
+    return Margin(summed=law, centre=held.count)
 
 
 @lru_cache(maxsize=1024)

@@ -113,9 +113,15 @@ class OnlineRun(Protocol):
     def measure(self, query: Workload) -> Reply:
         """Buy the answer to a workload of one query outright, with the noise of the plan, and learn from it.
 
+        Where earlier measurements decide the query, the answer is what they and the new one say together. Nothing is
+        bought where the laws of the noises say that this would be no narrower than what is known.
+
         An act that the curator refuses (`BudgetExceeded`) was not done, and the run is as it was.
         """
         ...
+
+    def known(self, query: Workload) -> Reply | None:
+        """What earlier measurements say of a query by themselves, with their noise, and nothing spent; else None."""
 
     def guess(self, query: Workload) -> float:
         """The count that the guess gives, and nothing spent; `NoGuess` where there is none."""

@@ -18,7 +18,7 @@ from conspectus.synopses.measured_sums import splits_rows
 from conspectus.synopses.noisy_answers import NoisyAnswers
 
 from .cells.cell_estimates import CellCounts, Interval, Values, ratio
-from .learning import check_rules
+from .learning import agreement_of, check_rules
 from .planning import check_table
 from .release import Release
 from .run import release
@@ -103,7 +103,7 @@ def best(
     """
     check_table(table, "cs.best")
     check_rules(hypotheses)
-    agreements = [f"(({rule}) AND ({label})) OR (NOT ({rule}) AND NOT ({label}))" for rule in hypotheses]
+    agreements = [agreement_of(rule, label) for rule in hypotheses]
     made = release(
         table,
         sql(table.schema, agreements),

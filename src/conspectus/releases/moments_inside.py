@@ -20,7 +20,7 @@ from conspectus.synopses.synopsis import CannotAnswer
 from conspectus.tabular import ResultTable
 
 from .answer import Answer, standing_notes, value_answer
-from .numbers_from_parts import moment_answer, one_value_each
+from .numbers_from_parts import middle_notes, moment_answer, one_value_each
 from .released_counts import ReleasedCounts
 from .selects.selecting import measured_alone
 
@@ -34,6 +34,8 @@ def answer_moment(source: ReleasedCounts, moment: Moment, confidence: float) -> 
     inside = moment_inside(source, moment, confidence)
     if inside is not None:
         return inside
+    if (said := source.moment_said(moment, 1 - confidence)) is not None:
+        return value_answer(said, source.total, confidence, middle_notes(source.schema, moment))
     parts = partial(moment_answer, source.schema, source.synopsis, source.evidence, moment, confidence)
     cells = partial(_from_cells, source, moment, confidence)
     if not one_value_each(source.schema, moment):

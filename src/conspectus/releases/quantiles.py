@@ -89,7 +89,7 @@ class Quantiles:
             WorkloadError: The column has no order, or q is no share.
         """
         place, rows, source = ordered_place(self.schema, column), where_predicate(self.schema, where), self.counts
-        found = quantile_answer(source, source.ranks(place, rows), q, checked_confidence(confidence))
+        found = quantile_answer(source, source.released_ranks(place, rows), q, checked_confidence(confidence))
         if found is None:
             raise CannotAnswer(f"by this release no row counts here, so that {column!r} has no quantile")
         return found
@@ -119,7 +119,7 @@ class Quantiles:
         for codes in product(*(range(domain.sizes[c]) for c in groups)):
             cell = [literal(domain, c, (code,)) for c, code in zip(groups, codes)]
             given = predicate(domain, all_of(domain, [any_box(domain, rows.boxes), *cell]))
-            ranks = source.ranks(place, given)
+            ranks = source.released_ranks(place, given)
             for c, code in zip(groups, codes):
                 columns[domain.names[c]].append(self.schema.columns[c].label(code))
             for name, q in BOX.items():

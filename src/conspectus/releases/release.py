@@ -48,6 +48,7 @@ from .moments_inside import answer_moment, released_moments
 from .quantiles import Quantiles
 from .release_file import read_fields, write_fields
 from .released_counts import ReleasedCounts
+from .said_counts import SaidCounts
 from .selects.query_result import QueryResult
 from .selects.selecting import answer_select
 from .tables import cells_table, named_columns, records_table
@@ -253,7 +254,8 @@ class Release(Quantiles, Learning, Winners):
     def counts(self) -> ReleasedCounts:
         """Its counts, as a SELECT takes them."""
         moments = released_moments(self.workload)
-        return ReleasedCounts(self.schema, self.synopsis, self.evidence, self._check_seen, self.within, moments)
+        source = ReleasedCounts if self.guessed is None else SaidCounts
+        return source(self.schema, self.synopsis, self.evidence, self._check_seen, self.within, moments)
 
     @property
     def records(self) -> tuple[tuple[Any, int], ...]:

@@ -78,7 +78,7 @@ class ReleasedCounts:
         domain = self.schema.domain
         asked = Workload(domain, (Conjunctions.of(domain, [query]),))
         self.check_seen(asked)
-        return counted(self.synopsis.estimate(asked, 1 - failure, self.evidence), self.total)
+        return counted(self._estimate(asked, 1 - failure), self.total)
 
     def share(self, query: Predicate, failure: float) -> Answer:
         """What share of all rows satisfies a predicate, as `ask` says it."""
@@ -92,10 +92,22 @@ class ReleasedCounts:
         Of a session it is what the session said: that of the count and the total, as it keeps no cells.
         """
         query = asked.query(0)
-        estimate = self.synopsis.estimate(asked, count_confidence(self.total, confidence), self.evidence)
+        estimate = self._estimate(asked, count_confidence(self.total, confidence))
         fitted = as_counted(estimate, query, self.total, lambda one: self.count(one, 1 - confidence))
         answer = answer_of(fitted, self.total, confidence, query)
         return answer if self.evidence.guesses is not None else with_ratio(self, answer, estimate, query)
+
+    def _estimate(self, asked: Workload, confidence: float) -> Estimate:
+        """One question, in counts."""
+        return self.synopsis.estimate(asked, confidence, self.evidence)
+
+    def cells_known(self, columns: tuple[int, ...], needed: NDArray[np.bool_]) -> bool:
+        """Whether the cells that are needed are known already: whatever a release says of them, it says for nothing."""
+        return True
+
+    def rate(self, above: Predicate, below: Predicate, failure: float, *, part: bool) -> Interval | None:
+        """Rates follow from cells."""
+        return None
 
     def moment(self, moment: Moment, failure: float) -> MomentEstimate | None:
         """A moment that was released, of the same rows; None for any other, which follows from the cells.
@@ -117,6 +129,10 @@ class ReleasedCounts:
         half = float((high - low).max()) / 2
         return replace(found, low=found.low - half, high=found.high + half)
 
+    def moment_said(self, moment: Moment, failure: float) -> MomentEstimate | None:
+        """A moment as a session said it, whose release this is; None for any other."""
+        return None
+
     @cached_property
     def _released(self) -> dict[object, Moment]:
         return {self._key(moment): moment for moment in self.moments}
@@ -128,7 +144,11 @@ class ReleasedCounts:
         rows = predicate(domain, all_of(domain, [any_box(domain, moment.given.boxes), *there]))
         return moment.kind, rows, moment.numbers
 
-    def ranks(self, column: int, rows: Predicate) -> ReleasedRanks:
+    def ranks(self, column: int, rows: Predicate) -> ReleasedRanks | None:
+        """The ranks for a SELECT; None where they follow from cells."""
+        return self.released_ranks(column, rows)
+
+    def released_ranks(self, column: int, rows: Predicate) -> ReleasedRanks:
         """The ranks of an ordered column among the rows that satisfy a predicate: what every quantile is found by."""
         columns = tuple(sorted({column, *rows.columns}))
         self.check_seen(Workload(self.schema.domain, (Marginal(self.schema.domain, columns),)))

@@ -10,17 +10,17 @@ from typing import Any, cast, get_args
 from conspectus.mechanisms.bounds import Margin
 from conspectus.privacy.events import read_fraction
 from conspectus.queries.rules import LARGEST
-from conspectus.synopses.estimate import Basis, Estimate
-from conspectus.synopses.synopsis import Total
+from conspectus.releases.said_counts import Said
+from conspectus.synopses.estimate import Basis
+
+UNCOUNTED = '"noises": []'
+"""What stands in the margin of an answer that does not count, as the file has it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class Given(Said):
     """An answer; `price` is what it cost, in the session's currency."""
 
-    count: float
-    basis: Basis
-    margin: Margin | None
     price: Fraction
 
     @property
@@ -29,15 +29,13 @@ class Given:
         return self.basis == "measured" and self.price > 0
 
     @property
-    def centre(self) -> float:
-        """The count that its interval lies around."""
-        return self.count if self.margin is None or self.margin.centre is None else self.margin.centre
+    def counts(self) -> bool:
+        """Whether it counts towards the declared number of questions.
 
-    def estimate(self, confidence: float, total: Total) -> Estimate:
-        """It with its interval, in counts of the total."""
-        if self.margin is None:
-            return Estimate.unguaranteed(self.count / total.divisor, total.divisor)
-        return self.margin.estimate(self.count, confidence, basis=self.basis, divisor=total.divisor)
+        Answers that the schema decides, or marginals bought in advance, alone or with a measurement that was bought
+        later: these never come to a watch, and take none of the noise that the number was declared for.
+        """
+        return self.margin is None or bool(self.margin.noises)
 
 
 def read_given(count: Any, basis: Any, margin: Any, price: Any) -> Given:

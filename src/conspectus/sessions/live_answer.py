@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from conspectus.mechanisms.bounds import Margin
-from conspectus.mechanisms.online_mechanism import Reply
+from conspectus.mechanisms.online_mechanism import OnlineRun, Reply
+from conspectus.privacy.accounting import BudgetExceeded
 from conspectus.queries.query import Predicate, TableFunction
 from conspectus.queries.workload import Workload
 from conspectus.releases.answer import Answer, answer_of, count_confidence
@@ -38,6 +40,15 @@ def reply_by_schema(question: Workload, total: Total) -> Reply | None:
         return Reply(count=0.0, basis="measured", margin=Margin())
     noise = None if total.exact else (checked_noise(total.kind, total.scale), total.terms, total.averaged)
     return Reply(count=total.value, basis="measured", margin=Margin(summed=noise))
+
+
+def reply_of(run: OnlineRun, query: Workload, *, over: bool) -> Reply:
+    """What a run says to a question; where nothing more is bought, what measurements tell, or else its guess."""
+    if not over:
+        with suppress(BudgetExceeded):
+            return run.ask(query)
+    known = run.known(query)
+    return Reply(count=float(run.guess(query)), basis="unguaranteed", margin=None) if known is None else known
 
 
 def shown(given: Given, asked: Question, total: Total, *, confidence: float, repeated: bool) -> LiveAnswer:

@@ -30,6 +30,9 @@ class Quote:
         currency: "epsilon" or "rho".
         questions: How many new questions it would put to the session.
         repeated: How many of its questions were answered before, and cost nothing.
+        counted: How many of the new ones may use up one of the declared questions: those that what was bought in
+            advance does not tell.
+        left: How many of the declared questions are left now.
         remaining: What is left of the budget now.
         affordable: Whether what is left pays for the most that it may cost, and the declared number of questions
             allows it. Otherwise some answers may come without a guarantee, or be refused.
@@ -41,10 +44,15 @@ class Quote:
     repeated: int
     remaining: float
     affordable: bool
+    counted: int
+    left: int
 
     def __str__(self) -> str:
         sign = "ε" if self.currency == "epsilon" else "ρ"
         asked = f"{self.questions:,} new question{'' if self.questions == 1 else 's'}"
+        if self.counted:
+            some = "" if self.counted == self.questions else f"{self.counted:,} of them count, "
+            asked += f" ({some}{self.left:,} left)"
         if self.repeated:
             asked += f", {self.repeated:,} answered before"
         if not self.cost:
@@ -54,7 +62,14 @@ class Quote:
 
 
 def quoted(
-    run: OnlineRun, store: Store, held: Filter, asked: Iterable[Question], *, over: bool, outright: bool = False
+    run: OnlineRun,
+    store: Store,
+    held: Filter,
+    asked: Iterable[Question],
+    *,
+    left: int,
+    over: bool,
+    outright: bool = False,
 ) -> Quote:
     """What some different questions would cost at most, one after the other.
 
@@ -63,24 +78,34 @@ def quoted(
         store: What was answered before.
         held: What the session may spend.
         asked: The questions.
+        left: How many of the declared questions are left.
         over: Whether nothing more is bought, since the session was ended or its questions are used up.
         outright: Whether their answers would be bought outright.
     """
-    new, repeated, price = 0, 0, Fraction(0)
+    new, counted, repeated, price = 0, 0, 0, Fraction(0)
+    spent, unguaranteed = over or run.exhausted, False
     for question in {one.key: one for one in asked}.values():
         given = store.find(question.key)
         if given is not None and (given.bought or not outright):
             repeated += 1
             continue
-        if (not over or outright) and reply_by_schema(question.workload, run.total) is None:
-            acts = run.acts_at_most(question.workload, outright=outright, later=new > 0)
-            price += sum((cost_of(act, held.currency, held.neighbours).price for act in acts), Fraction(0))
         new += 1
+        if reply_by_schema(question.workload, run.total) is not None:
+            continue
+        if spent and not outright:
+            unguaranteed = unguaranteed or run.known(question.workload) is None
+            continue
+        acts = run.acts_at_most(question.workload, outright=outright, later=counted > 0)
+        price += sum((cost_of(act, held.currency, held.neighbours).price for act in acts), Fraction(0))
+        unguaranteed = unguaranteed or (over and bool(acts))
+        counted += bool(acts) and given is None
     return Quote(
         cost=float(min(price, held.remaining)),
         currency="epsilon" if held.currency == "pure" else "rho",
         questions=new,
         repeated=repeated,
         remaining=float(held.remaining),
-        affordable=price <= held.remaining and not (over and new) and not (run.exhausted and new and not outright),
+        affordable=price <= held.remaining and not unguaranteed and (outright or counted <= left),
+        counted=counted,
+        left=left,
     )

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.schema import Schema
-from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.moments import Moment
@@ -27,18 +26,20 @@ from conspectus.queries.query import Predicate
 from conspectus.queries.workload import Workload
 from conspectus.releases.answer import Answer, checked_confidence, value_answer
 from conspectus.releases.cells.cell_estimates import CellCounts, Interval
+from conspectus.releases.cells.known_cells import measured_cells
 from conspectus.releases.numbers_from_parts import middle_notes, one_value_each
 from conspectus.releases.released_counts import counted
+from conspectus.releases.said_counts import said_cells, said_moment, said_ratio
 from conspectus.releases.selects.query_result import QueryResult
 from conspectus.releases.selects.selecting import answer_select
 from conspectus.suggestions import suggest_keywords
-from conspectus.synopses.estimate import Basis
 from conspectus.synopses.moment_estimates import MomentEstimate
+from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Total
 
 from .given_answer import Given
 from .live_answer import LiveAnswer, shown
-from .moments_asked import from_parts, law_of, moment_of, part_questions
+from .moments_asked import moment_of, part_questions
 from .questions import Question, canonical
 from .quote import Quote, quoted
 from .session_parts import SessionParts
@@ -49,12 +50,18 @@ MOST_QUESTIONS = 5_000
 
 @dataclass(eq=False)
 class AskedCounts:
-    """Counts that are asked one by one; with `by_parts` sums of values by the parts of their moments, too."""
+    """Counts that are asked one by one; with `by_parts` sums of values by the parts of their moments, too.
+
+    `measured` is what was bought: cells of marginals among it have the noise that these were measured with. `has` says
+    whether a question was asked before.
+    """
 
     schema: Schema
     total: Total
     put: Callable[[Question], Given]
+    has: Callable[[Question], bool]
     by_parts: bool = False
+    measured: NoisyAnswers | None = None
     within: None = field(default=None, init=False)
     partial: ClassVar[tuple[str, ...]] = ()
     free: ClassVar[bool] = False
@@ -78,17 +85,29 @@ class AskedCounts:
             )
         block = Marginal(self.schema.domain, columns)
         found = [self._given(block.query(place)) for place in places.tolist()]
-        counts, centres = np.zeros(len(needed)), np.zeros(len(needed))
-        counts[places] = [given.count for given in found]
-        centres[places] = [given.centre for given in found]
-        return _cells(counts, centres, found)
+        return said_cells(found, needed, measured_cells(self.measured, columns))
+
+    def cells_known(self, columns: tuple[int, ...], needed: NDArray[np.bool_]) -> bool:
+        """Whether all cells that are needed were asked for, or a marginal was bought that holds them."""
+        if measured_cells(self.measured, columns) is not None:
+            return True
+        block = Marginal(self.schema.domain, columns)
+        places = np.flatnonzero(needed).tolist()
+        return len(places) <= MOST_QUESTIONS and all(self.has(self._question(block.query(place))) for place in places)
+
+    def rate(self, above: Predicate, below: Predicate, failure: float, *, part: bool) -> Interval | None:
+        """A count over a count, where both were asked for before; None for any other."""
+        first, second = self._question(above), self._question(below)
+        if not (self.has(first) and self.has(second)):
+            return None
+        return said_ratio(self.put(first), self.put(second), failure, part=part)
 
     def moment(self, moment: Moment, failure: float) -> MomentEstimate | None:
         """A sum, mean, variance or covariance from its parts; None where its cells are asked for."""
         if not self.by_parts or not one_value_each(self.schema, moment):
             return None
         parts = part_questions(self.schema, moment, self.total)
-        return from_parts(self.schema.domain, moment, [self.put(part) for part in parts], self.total, 1 - failure)
+        return said_moment(self.schema.domain, moment, [self.put(part) for part in parts], self.total, 1 - failure)
 
     def ranks(self, column: int, rows: Predicate) -> None:
         """Ranks follow from the cells that are asked for."""
@@ -101,27 +120,19 @@ class AskedCounts:
         return canonical(self.schema, Workload(domain, (Conjunctions.of(domain, [query]),)))
 
 
-def _cells(counts: NDArray[np.float64], centres: NDArray[np.float64], found: list[Given]) -> CellCounts:
-    """Counts with what is known of their errors: one law of noise, or margins around centres that hold together."""
-    margins = [given.margin for given in found]
-    known = [margin for margin in margins if margin is not None]
-    if len(known) < len(margins):
-        return CellCounts(counts=counts, measured=counts, law=None, basis="unguaranteed")
-    laws = {law_of(margin) for margin in known}
-    if len(laws) == 1 and (law := laws.pop()) is not None:
-        noise, grid = law
-        return CellCounts(counts=counts, measured=counts, law=Noise(noise.kind, noise.scale * grid), grid=grid)
-
-    def reach(failure: float) -> float:
-        return max((margin.counts_at(1 - failure / len(known)) for margin in known), default=0.0)
-
-    basis: Basis = "measured" if all(given.basis == "measured" for given in found) else "guessed"
-    return CellCounts(counts=counts, measured=centres, law=None, reach=reach, basis=basis)
-
-
 @suggest_keywords
 class Selecting(SessionParts):
     """The part of a session that answers whole SELECTs, and says what questions would cost."""
+
+    @property
+    def counted(self) -> int:
+        """How many of the declared questions were used up.
+
+        Answers that the schema or marginals bought in advance decide are never watched, and use up none.
+        """
+        with self._lock:
+            self._check_here()
+            return self._store.look().counted
 
     def query(self, select: str, *, confidence: float = 0.95, snap: bool = False) -> QueryResult:
         """Answer a SELECT from counts that the session is asked for: one for each group, or for each cell of values.
@@ -155,7 +166,9 @@ class Selecting(SessionParts):
 
         with self._lock:
             by_parts, _ = self._cheaper(select, snap=snap)  # or refused, before anything is spent
-            found = answer_select(plan, AskedCounts(self.schema, self._learned().total, put, by_parts), confidence)
+            run = self._learned()
+            source = AskedCounts(self.schema, run.total, put, self._has, by_parts, run.measured())
+            found = answer_select(plan, source, confidence)
         return dataclasses.replace(found, cost=cost)
 
     def quote(self, question: str | Workload, *, snap: bool = False, outright: bool = False) -> Quote:
@@ -184,29 +197,33 @@ class Selecting(SessionParts):
             return self._quoted([canonical(self.schema, question, snap=snap)], outright=outright)
 
     def _quoted(self, asked: list[Question], *, outright: bool = False) -> Quote:
-        held, over = self._fresh(), self._over(self._store.look())
-        return quoted(self._learned(), self._store, held, asked, over=over, outright=outright)
+        held, standing = self._fresh(), self._store.look()
+        left = max(self._problem.questions - standing.counted, 0)
+        over = self._over(standing)
+        return quoted(self._learned(), self._store, held, asked, left=left, over=over, outright=outright)
 
     def _cheaper(self, select: str, *, snap: bool, outright: bool = False) -> tuple[bool, Quote]:
         """Whether a SELECT costs less by the parts of its moments than by the cells of their columns; and its quote.
 
         Marginals that were bought in advance answer cells for nothing, and two parts of a mean are fewer questions than
-        the cells of a long column. Both quotes are public, and the smaller one is taken.
+        the cells of a long column. Both quotes are public, and the smaller one is taken: the one that costs less, or
+        uses up fewer questions.
         """
         parts = self._quoted(self._asked_for(select, snap=snap, by_parts=True), outright=outright)
         try:
             cells = self._quoted(self._asked_for(select, snap=snap, by_parts=False), outright=outright)
         except CannotQuery:  # too many cells
             return True, parts
-        fewer = (parts.cost, parts.questions) < (cells.cost, cells.questions)
-        return (True, parts) if fewer else (False, cells)
+        if not parts.questions or (parts.cost, parts.counted) < (cells.cost, cells.counted):
+            return True, parts  # what was asked before is told again
+        return False, cells
 
     def _ask_moment(self, moment: Moment, confidence: float) -> LiveAnswer:
         """A sum, mean, variance or covariance, from questions about its parts."""
         with self._lock:
             total = self._learned().total
             put = [self._put(part) for part in part_questions(self.schema, moment, total)]
-            found = from_parts(self.schema.domain, moment, [given for given, _ in put], total, confidence)
+            found = said_moment(self.schema.domain, moment, [given for given, _ in put], total, confidence)
         answer = value_answer(found, total, confidence, middle_notes(self.schema, moment))
         return LiveAnswer(
             **vars(answer),
@@ -223,16 +240,23 @@ class Selecting(SessionParts):
                 f"this has {groups:,} groups, and a session is asked for at most {MOST_QUESTIONS:,} counts: "
                 "group by fewer columns"
             )
-        asked: list[Question] = []
+        asked: dict[str, Question] = {}
 
         def note(question: Question) -> Given:
-            asked.append(question)
+            asked[question.key] = question
             return _NOTHING
 
+        def noted(question: Question) -> bool:
+            return question.key in asked or self._has(question)
+
         with self._lock:
-            total = self._learned().total
-        answer_select(plan, AskedCounts(self.schema, total, note, by_parts), 0.95)
-        return asked
+            run = self._learned()
+            source = AskedCounts(self.schema, run.total, note, noted, by_parts, run.measured())
+            answer_select(plan, source, 0.95)
+        return list(asked.values())
+
+    def _has(self, question: Question) -> bool:
+        return self._store.find(question.key) is not None
 
 
 _NOTHING = Given(count=1.0, basis="unguaranteed", margin=None, price=Fraction(0))

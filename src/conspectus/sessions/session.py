@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
 from conspectus.curator.curator import Curator
 from conspectus.data.schema import Schema
-from conspectus.mechanisms.online_mechanism import HandOver, OnlineProposal, OnlineRun, RefitsAside, Reply
+from conspectus.mechanisms.online_mechanism import HandOver, OnlineProposal, OnlineRun, RefitsAside
 from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.guarantee import Budget, Guarantee, printed
 from conspectus.queries.workload import Workload
@@ -27,7 +27,7 @@ from .above import Watching
 from .account import Account
 from .forecast import in_words
 from .given_answer import Given
-from .live_answer import LiveAnswer, reply_by_schema, shown
+from .live_answer import LiveAnswer, reply_by_schema, reply_of, shown
 from .moments_asked import moment_of
 from .oracle import Consulted
 from .questions import Question, canonical
@@ -98,8 +98,8 @@ class Session(Watching, Consulted, Selecting):
         """Answer one question.
 
         A question that was asked before, in this or other words with the same meaning, gets the same answer and costs
-        nothing. Once the budget or the number of questions is used up, answers come from what was learned, marked
-        `unguaranteed`.
+        nothing. Once the budget or the number of questions is used up, what measurements tell is still measured, and
+        other answers come from what was learned, marked `unguaranteed`.
 
         Args:
             question: A SQL predicate over the columns, or a workload of one query. A sum, mean, variance or covariance
@@ -147,8 +147,9 @@ class Session(Watching, Consulted, Selecting):
         """Buy the answer to one question outright, with fresh noise, whether or not it would be a surprise.
 
         It costs what the measurement of a surprise costs. A question that was measured before keeps its answer and
-        costs nothing; one that was guessed, or answered unguaranteed, has the measured answer from now on. The guess
-        learns from it.
+        costs nothing; one that was guessed, or answered unguaranteed, has the measured answer from now on. Where
+        marginals bought in advance tell the answer, it is what they and the new measurement say together, which is
+        narrower than either; where that would be no narrower, nothing is bought. The guess learns from it.
 
         Args:
             question: A SQL predicate over the columns, or a workload of one query.
@@ -173,7 +174,7 @@ class Session(Watching, Consulted, Selecting):
             >>> import pyarrow as pa
             >>> schema = cs.Schema.from_dict({"name": "made", "columns": {"ill": {"type": "boolean"}}})
             >>> table = cs.open_table(pa.table({"ill": [True] * 400 + [False] * 600}), schema)
-            >>> with cs.open_session(table, epsilon=5.0, mechanism="pmw", questions=100) as session:
+            >>> with cs.open_session(table, epsilon=5.0, mechanism="pmw", priming=0.0, questions=100) as session:
             ...     bought = session.measure("ill")
             ...     again = session.ask("ill")
             >>> bought.basis, bought.cost > 0, again.repeated, again.fraction == bought.fraction
@@ -185,11 +186,11 @@ class Session(Watching, Consulted, Selecting):
     def _measured(self, asked: Question, confidence: float) -> LiveAnswer:
         with self._lock:
             with self._alone() as standing:
-                given = self._store.find(asked.key)
-                repeated = given is not None and given.bought
-                if given is None or not repeated:
-                    given = self._answer(asked, standing, outright=True, replacing=given is not None)
-            return shown(given, asked, self._learned().total, confidence=confidence, repeated=repeated)
+                before = self._store.find(asked.key)
+                bought = before is not None and before.bought
+                given = before if bought else self._answer(asked, standing, outright=True, former=before)
+            assert given is not None
+            return shown(given, asked, self._learned().total, confidence=confidence, repeated=given is before)
 
     @property
     def path(self) -> Path | None:
@@ -226,7 +227,7 @@ class Session(Watching, Consulted, Selecting):
 
     @property
     def questions(self) -> int:
-        """How many different questions it was opened for."""
+        """How many different questions it was opened for; `counted` says how many count towards them."""
         return self._problem.questions
 
     @property
@@ -236,8 +237,7 @@ class Session(Watching, Consulted, Selecting):
 
     @property
     def exhausted(self) -> bool:
-        """Whether the next new question will be answered from what was learned, unguaranteed; or refused, without a
-        guess."""
+        """Whether the next new question that measurements do not decide will be answered unguaranteed; or refused."""
         with self._alone() as standing:
             return self._over(standing) or self._learned().exhausted
 
@@ -300,7 +300,7 @@ class Session(Watching, Consulted, Selecting):
                 return f"{self.mechanism} session, {'closed' if self._closed else 'at work'}"
             sign = "ε" if self._account.filter.currency == "pure" else "ρ"
             return (
-                f"{self.mechanism} session, {self.asked:,} of {self.questions:,} questions, "
+                f"{self.mechanism} session, {self.counted:,} of {self.questions:,} questions, "
                 f"{sign} {printed(self.spent, 4)} of {float(self._account.filter.cap):.4g} spent"
             )
 
@@ -330,7 +330,7 @@ class Session(Watching, Consulted, Selecting):
                 self._at_work = False
 
     def _over(self, standing: Standing) -> bool:
-        return self._settled or standing.ended or standing.asked >= self.questions
+        return self._settled or standing.ended or standing.counted >= self.questions
 
     def _fresh(self) -> Filter:
         """The filter, which knows by then what all processes have spent."""
@@ -367,7 +367,9 @@ class Session(Watching, Consulted, Selecting):
         assert self._loop is not None
         return self._loop
 
-    def _answer(self, asked: Question, standing: Standing, *, outright: bool = False, replacing: bool = False) -> Given:
+    def _answer(
+        self, asked: Question, standing: Standing, *, outright: bool = False, former: Given | None = None
+    ) -> Given:
         loop = self._learned()
         known, before = len(self._account.filter.events), self._account.filter.spent
         # Until the answer is written down the loop is not ours: whatever interrupts us, the next question goes on from
@@ -380,21 +382,19 @@ class Session(Watching, Consulted, Selecting):
                     raise BudgetExceeded(ENDED)
                 reply = loop.measure(asked.workload)
             elif reply is None:
-                reply = self._reply(loop, asked.workload, over=self._over(standing))
+                reply = reply_of(loop, asked.workload, over=self._over(standing))
         except (ValueError, LookupError):
             if len(self._account.filter.events) == known:
                 self._loop = loop  # refused before anything was done: the watch is as good as before
             raise
         acted = len(self._account.filter.events) > known
+        if former is not None and former.basis == "measured" and not acted:
+            self._loop = loop
+            return former  # a measurement would not have made it narrower, and none was bought
         price = self._account.filter.spent - before if acted else Fraction(0)
         given = Given(count=reply.count, basis=reply.basis, margin=reply.margin, price=price)
-        self._store.keep(asked.key, asked.text, given, state=loop.state() if acted else None, replacing=replacing)
+        state, replacing = loop.state() if acted else None, former is not None
+        self._store.keep(asked.key, asked.text, given, state=state, replacing=replacing)
         self._loop, self._version = loop, standing.version + acted
         self._answered = standing.asked + (not replacing)
         return given
-
-    def _reply(self, loop: OnlineRun, query: Workload, *, over: bool) -> Reply:
-        if not over:
-            with suppress(BudgetExceeded):
-                return loop.ask(query)
-        return Reply(count=float(loop.guess(query)), basis="unguaranteed", margin=None)

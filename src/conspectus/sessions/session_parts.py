@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 from conspectus.curator.curator import Curator
 from conspectus.data.schema import Schema
-from conspectus.mechanisms.online_mechanism import OnlineRun
+from conspectus.mechanisms.online_mechanism import OnlineRun, SessionProblem
 from conspectus.privacy.accounting import Filter
 
 from .account import Account
@@ -23,6 +23,7 @@ class SessionParts:
     """What `Session` has, for the parts that it is made of."""
 
     schema: Schema
+    _problem: SessionProblem
     _curator: Curator
     _account: Account
     _store: Store

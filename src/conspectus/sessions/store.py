@@ -25,7 +25,7 @@ from conspectus.privacy.ledger.ledger_file import plain
 from conspectus.real_path import real_path
 from conspectus.synopses.arrow_messages import read_stream
 
-from .given_answer import Given, read_given
+from .given_answer import UNCOUNTED, Given, read_given
 from .session_terms import Terms
 
 _APPLICATION, _VERSION = 0x436F6E53, 1  # "ConS": SQLite's mark of whose file it is
@@ -48,6 +48,7 @@ _LOOK = """
 SELECT version, ended, (SELECT coalesce(max(number), 0) FROM answers), EXISTS (SELECT 1 FROM acts WHERE sure = 0)
 FROM standing
 """
+_FREE = "SELECT count(*) FROM answers WHERE number > ? AND number <= ? AND instr(margin, ?)"
 _META = "meta"
 _ODD = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 """What a damaged file may make its readers raise."""
@@ -65,12 +66,14 @@ class Standing:
         version: How often it learned something.
         ended: Whether it was ended for good.
         asked: How many different questions were answered.
+        counted: How many of them count towards the declared number; see `Given.counts`.
         unsure: Whether the last question left acts of which only the ledger knows if they happened.
     """
 
     version: int
     ended: bool
     asked: int
+    counted: int
     unsure: bool
 
 
@@ -84,6 +87,7 @@ class Store:
         self._file = None if path is None else _file_at(path)
         self._held = 0
         self._sure: bool | None = None
+        self._seen = self._free = 0  # how many answers were looked at, and how many of them do not count
 
     @classmethod
     def create(cls, path: Path | None) -> Store:
@@ -222,7 +226,13 @@ class Store:
             version, ended, asked, unsure = self._connection.execute(_LOOK).fetchone()
             if not (0 <= version < _FAR and 0 <= asked < _FAR):  # the next number would not fit, after it was paid for
                 raise ValueError("a session counts its questions from 0 on")
-        return Standing(version=version, ended=bool(ended), asked=asked, unsure=bool(unsure))
+            if asked != self._seen:
+                if asked < self._seen:
+                    self._seen = self._free = 0
+                self._free += self._connection.execute(_FREE, (self._seen, asked, UNCOUNTED)).fetchone()[0]
+                self._seen = asked
+        counted = asked - self._free
+        return Standing(version=version, ended=bool(ended), asked=asked, counted=counted, unsure=bool(unsure))
 
     def find(self, key: str) -> Given | None:
         """The answer that was given to a question."""
@@ -242,6 +252,7 @@ class Store:
             if replacing:
                 columns = "count = ?, basis = ?, margin = ?, price = ?"
                 connection.execute(f"UPDATE answers SET {columns} WHERE key = ?", (*values[2:], key))
+                self._seen = self._free = 0
             else:
                 columns = "key, question, count, basis, margin, price"
                 connection.execute(f"INSERT INTO answers ({columns}) VALUES (?, ?, ?, ?, ?, ?)", values)

@@ -84,12 +84,12 @@ class Evidence:
 
         A function cannot always be evaluated again, and a session answers each question once.
         """
-        place = self._place(query)
+        place = self.place(query)
         return None if place is None else float(self.answers[place])
 
     def reach(self, query: Query, confidence: float, *, additive: bool) -> float | None:
         """How far the answer that is given to this query may be off: as a guess of a session, or as `margin` says."""
-        place = None if self.guesses is None else self._place(query)
+        place = None if self.guesses is None else self.place(query)
         bound = None if self.guesses is None or place is None else self.guesses.bound(place)
         return self.margin(query, confidence, additive=additive) if bound is None else bound.counts_at(confidence)
 
@@ -163,7 +163,7 @@ class Evidence:
         ends = [predicate(domain, literal(domain, column, range(end))) for end in (cell, cell + 1)]
         return 2 if len(cells.columns) == 1 and all(end in self._listed for end in ends) else None
 
-    def _place(self, query: Query) -> int | None:
+    def place(self, query: Query) -> int | None:
         """Where the answer to a query stands that must be told again as it was."""
         if self.guesses is None:
             return self._told.get(query) if isinstance(query, TableFunction) else None

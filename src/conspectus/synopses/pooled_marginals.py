@@ -27,6 +27,7 @@ from conspectus.privacy.tails import variance_of
 from conspectus.queries.query import Parity, Predicate, Query
 
 from .evidence import NoisyCount
+from .measured_sums import NoisySum
 from .synopsis import Total
 
 MOST_COLUMNS, MOST_CELLS = 8, 1 << 20
@@ -36,6 +37,9 @@ NOTHING = 1e-12
 """Of the largest weight, or of 1 for sets of cells: less is what floats lost."""
 
 _LEAST_VARIANCE = 1e-30
+
+_NOTICED = 0.99
+"""Two measurements are put together where that leaves this part of the narrower margin, or less."""
 
 Table = NDArray[np.float64]
 Columns = tuple[int, ...]
@@ -83,6 +87,49 @@ class PooledSum:
     def margin(self, confidence: float) -> float:
         """How far the noise has moved the count at most, with this probability."""
         return mixed_margin(self.terms, confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class CombinedSum:
+    """Two independent estimates of one count, weighted by their precisions, with the law of their noises together."""
+
+    count: float
+    variance: float
+    terms: tuple[Term, ...]
+
+    def margin(self, confidence: float) -> float:
+        """How far the noise has moved the count at most, with this probability."""
+        return mixed_margin(self.terms, confidence)
+
+
+def put_together(own: NoisySum, others: NoisySum | PooledSum) -> NoisySum | PooledSum | CombinedSum:
+    """A fresh measurement of a query, what marginals say of it, or both by their precisions: the narrowest.
+
+    Their noises are independent, and the weights follow from the laws, so the mean of both is the truth plus a weighted
+    sum of all of them. Which of the three is taken follows from the laws alone: the one whose margin is the least at a
+    confidence of 0.95, and both only where that is noticed. It holds with any confidence, whichever it is.
+    """
+    both = own.variance + others.variance
+    if not (own.variance > 0 and others.variance > 0):
+        return own if own.variance < others.variance else others
+    weight = others.variance / both
+    listed = [(law, weight * size, times) for law, size, times in _terms_of(own)]
+    listed += [(law, (1 - weight) * size, times) for law, size, times in _terms_of(others)]
+    found: dict[tuple[Noise, float], int] = {}
+    for law, size, times in listed:
+        key = law, float(f"{size:.10g}")
+        found[key] = found.get(key, 0) + times
+    terms = tuple((law, size, times) for (law, size), times in sorted(found.items()))
+    count = weight * own.count + (1 - weight) * others.count
+    alone = min(others, own, key=lambda way: way.margin(0.95))
+    mean = CombinedSum(count, own.variance * others.variance / both, terms)
+    return mean if mean.margin(0.95) < _NOTICED * alone.margin(0.95) else alone
+
+
+def _terms_of(held: NoisySum | PooledSum) -> tuple[Term, ...]:
+    if isinstance(held, PooledSum):
+        return held.terms
+    return () if held.kind is None else ((Noise(held.kind, held.scale), 1 / held.averaged, held.terms),)
 
 
 @dataclass(frozen=True, eq=False)

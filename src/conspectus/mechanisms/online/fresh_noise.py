@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
-from conspectus.mechanisms.bounds import FAILURE
+from conspectus.mechanisms.bounds import FAILURE, margin_around
 from conspectus.mechanisms.mechanism import (
     Claim,
     ErrorBound,
@@ -37,6 +37,7 @@ from conspectus.mechanisms.sums_of_noise import half_width
 from conspectus.mechanisms.total import find_total, left_after_total
 from conspectus.privacy.events import Event, Noise
 from conspectus.queries.workload import Workload
+from conspectus.synopses.measured_sums import NoisySum
 from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.synopses.synopsis import Total
 
@@ -73,12 +74,16 @@ class FreshNoise:
     def acts_at_most(self, query: Workload, *, outright: bool = False, later: bool = False) -> tuple[Event, ...]:
         return (measurement(query, self._learned.law_of(query), relation=self._problem.relation),)
 
-    def guess(self, query: Workload) -> float:
+    def known(self, query: Workload) -> Reply | None:
         """What the measured answers add up to, where they do."""
         found = self._learned.answers().find(query.query(0))
-        if found is None:
-            raise NoGuess(SPENT)
-        return found.count
+        if not isinstance(found, NoisySum):
+            return None
+        return Reply(count=found.count, basis="measured", margin=margin_around(found))
+
+    def guess(self, query: Workload) -> float:
+        """There is none beyond what is known."""
+        raise NoGuess(SPENT)
 
     def synopsis(self) -> NoisyAnswers:
         return self._learned.answers()

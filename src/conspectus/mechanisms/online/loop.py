@@ -26,13 +26,14 @@ Privacy: composes the watches and the measurements of `NumericSparse`, and what 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
-from conspectus.mechanisms.bounds import Margin
+from conspectus.mechanisms.bounds import margin_around
 from conspectus.mechanisms.online_mechanism import HandOver, RefitsAside, Reply, SessionProblem, State
 from conspectus.mechanisms.sparse_vector import NumericSparse, SparsePlan
 from conspectus.privacy.events import Event, Noise
@@ -41,7 +42,7 @@ from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.synopses.measured_sums import NoisySum
 from conspectus.synopses.noisy_answers import NoisyAnswers
-from conspectus.synopses.pooled_marginals import PooledSum
+from conspectus.synopses.pooled_marginals import PooledSum, put_together
 from conspectus.synopses.synopsis import Synopsis, Total
 
 from .learned import Learned, read_state
@@ -114,40 +115,8 @@ class OnlineConstruction:
     def guess(self, query: Workload) -> float:
         return self._guess.of(query) * self.total.divisor
 
-    def ask(self, query: Workload) -> Reply:
-        guessed = self.guess(query)
-        bought = self._bought(query)
-        if bought is not None:
-            return Reply(count=guessed, basis="measured", margin=bought)
-        if self.exhausted:
-            return Reply(count=guessed, basis="unguaranteed", margin=None)
-        self._asked += 1
-        hits = self._sparse.hits
-        noisy = self._sparse.ask(query, guessed)
-        if noisy is not None:
-            self._learn(query, noisy)
-            return Reply(count=self._possible(noisy), basis="measured", margin=self.plan.measured(query.grid))
-        if self._sparse.over or self._sparse.hits > hits:  # the budget ended before this question was answered
-            return Reply(count=guessed, basis="unguaranteed", margin=None)
-        return Reply(count=guessed, basis="guessed", margin=self.plan.passed())
-
-    def measure(self, query: Workload) -> Reply:
-        self._guess.of(query)  # refused before it is paid for, where the guess could not learn from it
-        noisy = float(self._curator.measure(query, self._learned.law_of(query))[0]) / query.grid
-        self._learn(query, noisy)
-        return Reply(count=self._possible(noisy), basis="measured", margin=self.plan.measured(query.grid))
-
-    def acts_at_most(self, query: Workload, *, outright: bool = False, later: bool = False) -> tuple[Event, ...]:
-        self._guess.of(query)  # refused as it would be when it is asked
-        measured = measurement(query, self._learned.law_of(query), relation=self._problem.relation)
-        if outright:
-            return (measured,)
-        if self._adds_up(query) or self.exhausted:
-            return ()
-        return (*self._sparse.acts_at_most(later=later), measured)
-
-    def _bought(self, query: Workload) -> Margin | None:
-        """How wrong the guess may be where the marginals bought in advance decide the question: no watch is needed.
+    def known(self, query: Workload) -> Reply | None:
+        """The guess, where the marginals bought in advance decide the question: no watch is needed.
 
         The interval is that of their best estimate, as the release of the session has it (`NoisyAnswers.narrowest`):
         the truth plus a linear combination of their noises, with weights that the question and public facts fix, and
@@ -158,14 +127,74 @@ class OnlineConstruction:
         a question which was fixed in advance. Earlier answers tell something of these noises: of questions that were
         chosen for what answers said, more may lie outside.
         """
+        held = self._bought(query)
+        return None if held is None else Reply(count=self.guess(query), basis="measured", margin=margin_around(held))
+
+    def ask(self, query: Workload) -> Reply:
+        guessed = self.guess(query)
+        held = self._bought(query)
+        if held is not None:
+            return Reply(count=guessed, basis="measured", margin=margin_around(held))
+        if self.exhausted:
+            return Reply(count=guessed, basis="unguaranteed", margin=None)
+        self._asked += 1
+        hits = self._sparse.hits
+        noisy = self._sparse.ask(query, guessed)
+        if noisy is not None:
+            self._learn(query, noisy)
+            return self._measured(query, noisy)
+        if self._sparse.over or self._sparse.hits > hits:  # the budget ended before this question was answered
+            return Reply(count=guessed, basis="unguaranteed", margin=None)
+        return Reply(count=guessed, basis="guessed", margin=self.plan.passed())
+
+    def measure(self, query: Workload) -> Reply:
+        self._guess.of(query)  # refused before it is paid for, where the guess could not learn from it
+        if (known := self._narrow_enough(query)) is not None:
+            return known
+        noisy = float(self._curator.measure(query, self._learned.law_of(query))[0]) / query.grid
+        held = self._bought(query)
+        self._learn(query, noisy)
+        if held is None:
+            return self._measured(query, noisy)
+        together = put_together(self._fresh(query, noisy), held)
+        return Reply(count=self._possible(together.count), basis="measured", margin=margin_around(together))
+
+    def acts_at_most(self, query: Workload, *, outright: bool = False, later: bool = False) -> tuple[Event, ...]:
+        self._guess.of(query)  # refused as it would be when it is asked
+        if outright and self._narrow_enough(query) is not None:
+            return ()
+        measured = measurement(query, self._learned.law_of(query), relation=self._problem.relation)
+        if outright:
+            return (measured,)
+        if self._adds_up(query) or self.exhausted:
+            return ()
+        return (*self._sparse.acts_at_most(later=later), measured)
+
+    def _measured(self, query: Workload, noisy: float) -> Reply:
+        """A count as it was measured; the interval lies around what noise made of it."""
+        margin = replace(self.plan.measured(query.grid), centre=noisy)
+        return Reply(count=self._possible(noisy), basis="measured", margin=margin)
+
+    def _fresh(self, query: Workload, noisy: float) -> NoisySum:
+        """A count that is measured for itself, with its noise."""
+        law = self._learned.law_of(query)
+        return NoisySum(count=noisy, kind=law.kind, scale=law.scale, terms=1, averaged=query.grid)
+
+    def _narrow_enough(self, query: Workload) -> Reply | None:
+        """What is known of a question that a measurement of its own would not make narrower; None for any other.
+
+        The laws of the noises decide, and they are public.
+        """
+        held = self._bought(query)
+        return None if held is None or put_together(self._fresh(query, 0.0), held) is not held else self.known(query)
+
+    def _bought(self, query: Workload) -> NoisySum | PooledSum | None:
+        """The best estimate by the marginals bought in advance; None where they do not decide the question."""
         if self._primed is None or not self._adds_up(query):
             return None
         held = self._primed.narrowest(query.query(0))
         assert isinstance(held, NoisySum | PooledSum), "sums of values are asked for themselves"
-        if isinstance(held, PooledSum):
-            return Margin(mixed=held.terms, centre=held.count)
-        law = None if held.kind is None else (Noise(held.kind, held.scale), held.terms, held.averaged)
-        return Margin(summed=law, centre=held.count)
+        return held
 
     def _adds_up(self, query: Workload) -> bool:
         """Whether the marginals bought in advance decide a question; sums of values are asked for themselves.

@@ -48,6 +48,15 @@ class CountSource(Protocol):
     def cells(self, columns: tuple[int, ...], needed: NDArray[np.bool_]) -> CellCounts:
         """The counts of all cells of some columns, row-major; of those that are not needed anything may be said."""
 
+    def cells_known(self, columns: tuple[int, ...], needed: NDArray[np.bool_]) -> bool:
+        """Whether the cells that are needed are known already, and cost nothing."""
+
+    def rate(self, above: Predicate, below: Predicate, failure: float, *, part: bool) -> Interval | None:
+        """A count over a count, where a session was asked for both already; None for any other.
+
+        With `part` all rows of the one are among those of the other.
+        """
+
     def moment(self, moment: Moment, failure: float) -> MomentEstimate | None:
         """A moment, where it is asked for by itself; None where it follows from cells."""
 

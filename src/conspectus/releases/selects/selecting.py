@@ -49,7 +49,10 @@ def answer_select(plan: Select, source: CountSource, confidence: float) -> Query
     asked = _Asked(plan, source, 1 - confidence)
     groups = plan.groups(source.schema.domain)
     rows = [formulas for _, formulas in groups]
-    found = [asked.measured(measure, rows) for measure in plan.measures]
+    # Counts first: what they cost need not be paid for again by a rate.
+    order = sorted(range(len(plan.measures)), key=lambda at: not source.free and plan.measures[at].kind != "count")
+    taken = {at: asked.measured(plan.measures[at], rows) for at in order}
+    found = [taken[at] for at in range(len(plan.measures))]
     means = partial(asked.free_means, rows)
     known = (asked.free_count, means, asked.span)
     found = agreed(plan, source.schema.domain, rows, found, *known, complete=not source.partial)
@@ -224,10 +227,15 @@ class _Asked:
         wanted = rows if measure.kind == "share" else reduce(operator.or_, held, np.zeros(shape, dtype=bool))
         needed = wanted & (over | kept if measure.kind in ("share", "ratio") else kept)
         part = not (rows & kept & ~over).any()
+        asked = np.ascontiguousarray(needed).ravel()
+        if measure.kind == "ratio" and not self.source.cells_known(columns, asked):
+            known = [self._known_rate(measure, group, part=part) for group in groups]
+            if all(one is not None for one in known):
+                return known
         try:
-            counts = self._cells(columns, np.ascontiguousarray(needed).ravel())
+            counts = self._cells(columns, asked)
         except CannotAnswer:  # single counts may be known where cells are not
-            if measure.kind not in ("ratio", "share") or not self.source.free:
+            if measure.kind not in ("ratio", "share"):
                 raise
             return self._quotients(measure, groups, columns, part=part)
         values = [self._values(c, columns, shape, codes=ranked) for c in measure.columns]
@@ -277,6 +285,12 @@ class _Asked:
         high = above.high / below.low if below.low > 0 else most
         found = Interval(value=value, low=min(low, value), high=max(high, value), basis=above.basis)
         return found.cut(0.0, most)
+
+    def _known_rate(self, measure: Measure, group: tuple[Formula, ...], *, part: bool) -> Interval | None:
+        """A rate by two counts that were asked for before; None where one of them was not."""
+        formulas = ([self.plan.where, one, *group] for one in (measure.where, measure.over))
+        above, below = (predicate(self.domain, all_of(self.domain, each)) for each in formulas)
+        return self.source.rate(above, below, self.failure, part=part)
 
     def _rate(self, counts: CellCounts, above: Mask, below: Mask) -> Interval:
         held = np.ascontiguousarray(below | above).ravel()

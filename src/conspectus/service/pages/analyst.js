@@ -136,7 +136,7 @@ function gauge(quote) {
     h("div.keys", {}, h("span", {}, h("i.g1"), h("b", {}, share(a.by_kind.measurements)), " bought noisy counts: tables at the start, and surprises"), h("span", {}, h("i.g2"), h("b", {}, share(a.by_kind.watches)), ` ${count(a.watches, "watch", "watches")}, which compare guesses with the truth`), most > 0 ? h("span", {}, h("i.g3"), h("b", {}, pct(most)), " at most for the question below") : null),
     h("p.small.soft", {}, `Expected when it was opened: ${a.expectation}.`),
     a.restart_cost ? h("p.small.soft", {}, `The session went on in a new process, which took ${share(a.restart_cost)} for a new watch.`) : null,
-    a.exhausted ? h("p.box.warn", {}, "The budget is at its end. New answers are guesses without intervals; questions that were asked before keep theirs.") : null));
+    a.exhausted ? h("p.box.warn", {}, "The budget is at its end. New answers are guesses without intervals, unless measurements tell them; questions that were asked before keep theirs.") : null));
 }
 
 // ---- the question ----------------------------------------------------------------------------------------------
