@@ -188,7 +188,7 @@ def test_more_branches_than_anyone_writes_are_refused() -> None:
     assert read_select(SCHEMA, SELECTS["whens"](900)).keys
 
 
-def test_the_groups_of_a_select_share_one_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_groups_of_a_select_have_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each group has a formula of its own, with the same condition in it: what they look at is added up."""
     schema, table = people(50)
     release = cs.release(table, cs.marginals(schema, 4), epsilon=1.0, mechanism="laplace")

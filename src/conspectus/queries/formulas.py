@@ -202,7 +202,7 @@ class _Expansion:
 
 
 @contextmanager
-def one_allowance() -> Iterator[None]:
+def under_one_limit() -> Iterator[None]:
     """What is expanded inside has one limit together; inside of another one it is the outer one's."""
     if _TOGETHER.get() is not None:
         yield

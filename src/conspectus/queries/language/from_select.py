@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from conspectus.data.schema import Schema
-from conspectus.queries.formulas import all_of, one_allowance
+from conspectus.queries.formulas import all_of, under_one_limit
 
 from .bounded_parser import LONGEST_TEXT, NestedTooDeeply, Unreadable, statements, written
 from .from_sql import Reader, bare
@@ -60,7 +60,7 @@ def read_select(schema: Schema, text: str, *, snap: bool = False) -> Select:
     if len(text) > LONGEST_TEXT:
         raise CannotQuery(f"the query is longer than {LONGEST_TEXT:,} characters: split it")
     try:
-        with one_allowance():
+        with under_one_limit():
             return _Selection(schema, _tree(schema, text), snap).plan()
     except (NestedTooDeeply, RecursionError) as problem:
         raise CannotQuery("the query is nested too deeply: write it with fewer parentheses and functions") from problem

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.queries.blocks.moments import KINDS, Moment, Numbers
-from conspectus.queries.formulas import Formula, all_of, literal, one_allowance, predicate
+from conspectus.queries.formulas import Formula, all_of, literal, predicate, under_one_limit
 from conspectus.queries.language.numbers import code_values
 from conspectus.queries.language.select_plan import Measure, Select, columns_in
 from conspectus.queries.language.unanswerable import CannotQuery
@@ -43,7 +43,7 @@ MOST_CELLS = 1 << 20
 Mask = NDArray[np.bool_]
 
 
-@one_allowance()
+@under_one_limit()
 def answer_select(plan: Select, source: CountSource, confidence: float) -> QueryResult:
     """The result of a SELECT."""
     asked = _Asked(plan, source, 1 - confidence)
