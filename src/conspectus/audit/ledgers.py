@@ -31,7 +31,7 @@ PROMISE = Budget(epsilon=2.0, delta=0.2)
 ASIDE = 0.5
 EACH = 0.03
 """The δ of each act: three of them fit into what is set aside."""
-MOST = 24
+ASKED = 24
 SCALE = 20.0
 
 
@@ -43,7 +43,7 @@ class ForgottenDelta(Ledger):
 
 
 def admitted(kind: type[Ledger], act: StableKeys, neighbours: Neighbours) -> int:
-    """How often a ledger of this kind lets an act happen, of `MOST` times that it is asked for."""
+    """How often a ledger of this kind lets an act happen, of `ASKED` times that it is asked for."""
     with tempfile.TemporaryDirectory() as place:
         bound = {"fingerprint": "", "neighbours": neighbours, "unit": "row"}
         ledger = kind.create(
@@ -55,14 +55,14 @@ def admitted(kind: type[Ledger], act: StableKeys, neighbours: Neighbours) -> int
             table="audited",
             aside=ASIDE,
         )
-        for number in range(MOST):
+        for number in range(ASKED):
             try:
                 reservation = ledger.reserve(PROMISE, "keys", events=(act,), **bound)  # type: ignore[arg-type]
                 reservation.debit(act)
                 reservation.settle()
             except BudgetExceeded:
                 return number
-        return MOST
+        return ASKED
 
 
 def cases(neighbours: Neighbours) -> Iterator[Experiment]:

@@ -15,7 +15,7 @@ from conspectus.mechanisms.sums_of_noise import half_width
 from conspectus.mechanisms.total import of_fractions
 from conspectus.privacy.events import Noise
 
-from .parameters import MOST, SparseProjectPlan, SparseProjectSettings
+from .parameters import MOST_BY_DEFAULT, SparseProjectPlan, SparseProjectSettings
 from .theorem import price_of_median, promise
 
 CITES = ("Blum & Roth 2011, Algorithm 2", "Charikar, Chen & Farach-Colton 2002 (count-sketch)")
@@ -65,6 +65,8 @@ def _notes(settings: SparseProjectSettings, problem: Problem, plan: SparseProjec
         notes.append(f"the paper's Laplace noise, {scale}: paper=False takes Gaussian noise where that is smaller")
     if projection.size >= SPARSE_PROJECT_SLOW:
         notes.append(f"noise is drawn exactly for each of {projection.size:,} coordinates, which takes a while")
-    if settings.size is None and projection.size > MOST - s:
-        notes.append(f"more than {MOST:,} coordinates, which is the most by default, would distort less: set size=")
+    if settings.size is None and projection.size > MOST_BY_DEFAULT - s:
+        notes.append(
+            f"more than {MOST_BY_DEFAULT:,} coordinates, which is the most by default, would distort less: set size="
+        )
     return notes

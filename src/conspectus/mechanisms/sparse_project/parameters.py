@@ -26,11 +26,11 @@ from conspectus.synopses.random_projection import (
     has_median,
     section_failure,
 )
-from conspectus.whole_numbers import MOST_SEED, SEED
+from conspectus.whole_numbers import MOST, MOST_SEED, SEED
 
 from .theorem import price_of_median, theorem_independence, theorem_scale, theorem_size
 
-LEAST, MOST = 1 << 10, 1 << 22
+LEAST_BY_DEFAULT, MOST_BY_DEFAULT = 1 << 10, 1 << 22
 """Between these the default number of coordinates lies: more take longer to draw than they are worth."""
 
 MOST_CELLS, MOST_QUERIES = 1 << 20, 1 << 13
@@ -71,7 +71,7 @@ class SparseProjectSettings:
                 self.nonzeros is None or 1 <= self.nonzeros <= MOST_COORDINATES,
                 f"nonzeros lie between 1 and {MOST_COORDINATES:,}",
             ),
-            (self.sparsity is None or 1 <= self.sparsity <= 1 << 40, "sparsity lies between 1 and 2**40 records"),
+            (self.sparsity is None or 1 <= self.sparsity <= MOST, f"sparsity lies between 1 and {MOST:,} records"),
             (0 < self.failure < 1, "failure is a probability between 0 and 1"),
             (self.public_seed is None or 0 <= self.public_seed <= MOST_SEED, SEED),
             (
@@ -202,7 +202,7 @@ def _size(settings: SparseProjectSettings, problem: Problem, s: int, m: int) -> 
     estimates = s if settings.estimator != "mean" and s % 2 == 1 else 1
     needed = math.sqrt(m) * rows * s / (_deviation(settings, problem, s) * math.sqrt(estimates))
     alone = m * min(rows, problem.workload.domain.cells) * s / section_failure(estimates, settings.failure)
-    return LEAST * math.ceil(min(max(needed, 1), alone, MOST) / LEAST)
+    return LEAST_BY_DEFAULT * math.ceil(min(max(needed, 1), alone, MOST_BY_DEFAULT) / LEAST_BY_DEFAULT)
 
 
 def _sections(settings: SparseProjectSettings, problem: Problem, m: int) -> int:
