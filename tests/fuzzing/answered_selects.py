@@ -150,9 +150,9 @@ class Bench:
         """The SELECT answered from counts that a session would ask for, without noise."""
         plan = read_select(SCHEMA, text)
         total = self.release.counts.total
-        source = AskedCounts(SCHEMA, total, lambda question: _given(1.0))
+        source = AskedCounts(SCHEMA, total, lambda question: _given(1.0), lambda question: False)
         answer_select(plan, source, 0.95)  # as a quote does, which knows no counts
-        return answer_select(plan, AskedCounts(SCHEMA, total, self._given), 0.95)
+        return answer_select(plan, AskedCounts(SCHEMA, total, self._given, lambda question: False), 0.95)
 
     def _given(self, question: Question) -> Given:
         if question.key not in self._counts:

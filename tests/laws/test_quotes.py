@@ -9,6 +9,7 @@ import pytest
 from tests.made import people
 
 import conspectus as cs
+from conspectus.mechanisms.online_mechanism import NoGuess
 from conspectus.queries.language.from_sql import NotAPredicate
 
 QUESTIONS = [
@@ -92,3 +93,44 @@ def test_what_cannot_be_asked_cannot_be_quoted() -> None:
         with pytest.raises(ValueError, match="cuts the bin"):
             session.quote("age < 40")
         assert session.quote("age < 40", snap=True).cost == pytest.approx(0.5)
+
+
+RATES = (
+    "SELECT COUNT(*) FILTER (WHERE smoker AND ill) / COUNT(*) FILTER (WHERE ill) AS a, "
+    "COUNT(*) FILTER (WHERE region = 'north') / COUNT(*) FILTER (WHERE age > 41) AS b, "
+    "COUNT(*) FILTER (WHERE smoker AND ill) / COUNT(*) FILTER (WHERE age > 41) AS c FROM people",
+    "SELECT region, AVG(CASE WHEN ill THEN 1 ELSE 0 END) AS r, COUNT(*) AS n FROM people GROUP BY region",
+    "SELECT SHARE(ill) AS s, COUNT_IF(ill) / COUNT_IF(smoker) AS r, AVG(age) AS m FROM people WHERE smoker",
+)
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
+@pytest.mark.parametrize(
+    ("mechanism", "settings"), [("laplace", {}), ("gaussian", {"delta": 1e-6}), ("pmw", {"priming": 0.0}), ("pmw", {})]
+)
+def test_no_select_costs_or_asks_more_than_its_quote(mechanism, settings, neighbours):
+    """Whatever is known beforehand, and of several rates in one SELECT, whose counts tell each other."""
+    _, table = people(400, neighbours=neighbours)
+    for first in range(len(RATES)):
+        with cs.open_session(table, epsilon=20.0, questions=200, mechanism=mechanism, **settings) as session:
+            for select in (*RATES[first:], *RATES[:first]):
+                quote, asked, left = session.quote(select), session.asked, session.remaining
+                found = session.query(select)
+                assert found.cost <= quote.cost * (1 + 1e-9)
+                assert left - session.remaining <= quote.cost * (1 + 1e-9)
+                assert session.asked - asked <= quote.questions
+                again = session.quote(select)
+                assert (again.questions, again.cost) == (0, 0.0)
+
+
+@pytest.mark.parametrize(("mechanism", "delta"), [("laplace", 0.0), ("gaussian", 1e-6)])
+def test_a_select_that_fresh_noise_cannot_pay_for_is_refused_whole(mechanism, delta):
+    _, table = people(400)
+    for select in RATES:
+        with cs.open_session(table, epsilon=1.0, delta=delta, questions=3, mechanism=mechanism) as session:
+            left = session.remaining
+            assert not session.quote(select).affordable
+            with pytest.raises(NoGuess):
+                session.query(select)
+            assert (session.remaining, session.asked) == (left, 0)
+            assert session.ask("ill").basis == "measured"

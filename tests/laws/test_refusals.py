@@ -147,7 +147,7 @@ ELSEWHERE = {
         *("BadSynopsis", "BadSynopsisFile", "BadState", "CannotAnswer", "CannotFit", "CannotRound", "CannotWriteFile"),
         *("CompositionError", "ForgottenFunction", "NotCanonical", "OptionError", "OutputError", "QuestionsNeeded"),
         *("SchemaError", "TooManyBoxes", "TooManyGoals", "ComparisonError", "NetError", "StaleCopy", "CannotPlot"),
-        *("CannotQuery", "AttackError", "HypothesisError", "HoldsValues"),
+        *("CannotQuery", "AttackError", "HypothesisError", "HoldsValues", "NestedTooDeeply", "Unreadable"),
     ],
     "it never leaves: the guard of a database turns it into one sentence": ["CopyError"],
     "told of a survey, before anybody's answer is looked at, or of reports, which are public": ["LocalError"],

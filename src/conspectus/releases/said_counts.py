@@ -198,7 +198,10 @@ class SaidCounts(ReleasedCounts):
         bound = guesses.bound(place)
         if isinstance(bound, Margin):
             return Said(count=count, basis="guessed", margin=bound)
-        margin = self._margin(self.evidence.workload.query(place))
+        asked = self.evidence.workload.query(place)
+        margin, own = self._margin(asked), self._own(asked)
+        if own is not None and self._measured is self.synopsis:  # to the last bit, which a share may lose
+            count = own.count
         return Said(count=count, basis="unguaranteed" if margin is None else "measured", margin=margin)
 
     def _estimate(self, asked: Workload, confidence: float) -> Estimate:
@@ -207,13 +210,9 @@ class SaidCounts(ReleasedCounts):
 
     def _margin(self, query: Query) -> Margin | None:
         """How far an answer may be off that was not guessed; None where no measurement tells."""
-        measured = self.synopsis if isinstance(self.synopsis, NoisyAnswers) else self.evidence.measured
-        if not isinstance(measured, NoisyAnswers):
+        measured, own = self._measured, self._own(query)
+        if measured is None:
             return None
-        own, place = None, measured.listed_place(query)
-        if place is not None:
-            _, counts, law, grid = measured.measured_block(place[0])
-            own = NoisySum(count=float(counts[place[1]]), kind=law.kind, scale=law.scale, terms=1, averaged=grid)
         others = None if isinstance(query, Linear) else self._in_advance(measured).narrowest(query)
         if others is None and own is None and measured is self.synopsis:  # what single measurements add up to
             others = measured.find(query)
@@ -225,6 +224,20 @@ class SaidCounts(ReleasedCounts):
         # With fresh noise the answer is the count as noise left it.
         centre = None if measured is self.synopsis else own.count
         return Margin(noises=((law, 1),), grid=own.averaged, centre=centre)
+
+    @property
+    def _measured(self) -> NoisyAnswers | None:
+        found = self.synopsis if isinstance(self.synopsis, NoisyAnswers) else self.evidence.measured
+        return found if isinstance(found, NoisyAnswers) else None
+
+    def _own(self, query: Query) -> NoisySum | None:
+        """The measurement of a question by itself; None where there is none."""
+        measured = self._measured
+        place = None if measured is None else measured.listed_place(query)
+        if measured is None or place is None:
+            return None
+        _, counts, law, grid = measured.measured_block(place[0])
+        return NoisySum(count=float(counts[place[1]]), kind=law.kind, scale=law.scale, terms=1, averaged=grid)
 
     def _in_advance(self, measured: NoisyAnswers) -> NoisyAnswers:
         """The marginals among all that was measured: a session buys them before its first question."""

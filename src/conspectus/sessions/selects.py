@@ -17,10 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.data.schema import Schema
+from conspectus.mechanisms.online_mechanism import OnlineRun
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.moments import Moment
+from conspectus.queries.formulas import under_one_limit
 from conspectus.queries.language.from_select import read_select
+from conspectus.queries.language.select_plan import Select
 from conspectus.queries.language.unanswerable import CannotQuery
 from conspectus.queries.query import Predicate
 from conspectus.queries.workload import Workload
@@ -132,7 +135,7 @@ class Selecting(SessionParts):
         """
         with self._lock:
             self._check_here()
-            return self._store.look().counted
+            return min(self._store.look().counted, self._problem.questions)  # what is told after the end uses up none
 
     def query(self, select: str, *, confidence: float = 0.95, snap: bool = False) -> QueryResult:
         """Answer a SELECT from counts that the session is asked for: one for each group, or for each cell of values.
@@ -150,12 +153,12 @@ class Selecting(SessionParts):
 
         Raises:
             CannotQuery: The SELECT cannot be answered, or asks for too many counts; nothing is spent.
+            NoGuess: What is left does not pay for it, and there is no guess in its place; nothing is spent.
             NotAPredicate: A condition in it is none that is served; nothing is spent.
             ConfidenceError: The confidence is not strictly between 0 and 1.
             SessionError: The session is closed, belongs to another process, or its file cannot be used.
         """
         checked_confidence(confidence)
-        plan = read_select(self.schema, select, snap=snap)
         cost = 0.0
 
         def put(asked: Question) -> Given:
@@ -164,9 +167,12 @@ class Selecting(SessionParts):
             cost += 0.0 if repeated else float(given.price)
             return given
 
-        with self._lock:
-            by_parts, _ = self._cheaper(select, snap=snap)  # or refused, before anything is spent
+        with self._lock, under_one_limit():
+            plan = read_select(self.schema, select, snap=snap)
+            by_parts, quote, asked = self._cheaper(plan)  # or refused, before anything is spent
             run = self._learned()
+            if not quote.affordable:
+                self._check_guessed(run, asked)
             source = AskedCounts(self.schema, run.total, put, self._has, by_parts, run.measured())
             found = answer_select(plan, source, confidence)
         return dataclasses.replace(found, cost=cost)
@@ -188,9 +194,9 @@ class Selecting(SessionParts):
             WorkloadError: The mechanism does not take such a question.
             SessionError: The session is closed, belongs to another process, or its file cannot be used.
         """
-        with self._lock:
-            if isinstance(question, str) and question.lstrip()[:6].casefold() in ("select", "with\n", "with a"):
-                return self._cheaper(question, snap=snap, outright=outright)[1]
+        with self._lock, under_one_limit():
+            if isinstance(question, str) and _first_word(question) in _SELECTS:
+                return self._cheaper(read_select(self.schema, question, snap=snap), outright=outright)[1]
             moment = moment_of(question)
             if moment is not None:
                 return self._quoted(part_questions(self.schema, moment, self._learned().total), outright=outright)
@@ -202,21 +208,31 @@ class Selecting(SessionParts):
         over = self._over(standing)
         return quoted(self._learned(), self._store, held, asked, left=left, over=over, outright=outright)
 
-    def _cheaper(self, select: str, *, snap: bool, outright: bool = False) -> tuple[bool, Quote]:
-        """Whether a SELECT costs less by the parts of its moments than by the cells of their columns; and its quote.
+    def _cheaper(self, plan: Select, *, outright: bool = False) -> tuple[bool, Quote, list[Question]]:
+        """Whether a SELECT costs less by the parts of its moments than by the cells of their columns; and its quote,
+        and what it asks for.
 
         Marginals that were bought in advance answer cells for nothing, and two parts of a mean are fewer questions than
         the cells of a long column. Both quotes are public, and the smaller one is taken: the one that costs less, or
         uses up fewer questions.
         """
-        parts = self._quoted(self._asked_for(select, snap=snap, by_parts=True), outright=outright)
+        by_parts = self._asked_for(plan, by_parts=True)
+        parts = self._quoted(by_parts, outright=outright)
         try:
-            cells = self._quoted(self._asked_for(select, snap=snap, by_parts=False), outright=outright)
+            by_cells = self._asked_for(plan, by_parts=False)
         except CannotQuery:  # too many cells
-            return True, parts
+            return True, parts, by_parts
+        cells = self._quoted(by_cells, outright=outright)
         if not parts.questions or (parts.cost, parts.counted) < (cells.cost, cells.counted):
-            return True, parts  # what was asked before is told again
-        return False, cells
+            return True, parts, by_parts  # what was asked before is told again
+        return False, cells, by_cells
+
+    def _check_guessed(self, run: OnlineRun, asked: list[Question]) -> None:
+        """Refuse, with `NoGuess`, what would be refused half way: fresh noise has no guess for what it cannot pay."""
+        for question in asked:
+            if not self._has(question) and run.known(question.workload) is None:
+                run.guess(question.workload)
+                return
 
     def _ask_moment(self, moment: Moment, confidence: float) -> LiveAnswer:
         """A sum, mean, variance or covariance, from questions about its parts."""
@@ -231,9 +247,8 @@ class Selecting(SessionParts):
             repeated=all(repeated for _, repeated in put),
         )
 
-    def _asked_for(self, select: str, *, snap: bool, by_parts: bool) -> list[Question]:
-        """The counts that a SELECT asks for: the same, whatever they are."""
-        plan = read_select(self.schema, select, snap=snap)
+    def _asked_for(self, plan: Select, *, by_parts: bool) -> list[Question]:
+        """The counts that a SELECT asks for: the same, whatever they are and whether or not they have a bound."""
         groups = len(plan.groups(self.schema.domain))
         if groups > MOST_QUESTIONS:
             raise CannotQuery(
@@ -259,4 +274,9 @@ class Selecting(SessionParts):
         return self._store.find(question.key) is not None
 
 
+def _first_word(text: str) -> str:
+    return (text.split(maxsplit=1) or [""])[0].casefold()
+
+
+_SELECTS = ("select", "with")
 _NOTHING = Given(count=1.0, basis="unguaranteed", margin=None, price=Fraction(0))

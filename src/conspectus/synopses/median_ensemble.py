@@ -118,7 +118,7 @@ class MedianEnsemble(Synopsis):
         sums = [(flat[chosen].sum(keepdims=True), flat.sum(), copies * chosen.sum()) for flat, copies in covering]
         low, high = self._ends(sums, covering, beside.bound.counts_at(confidence))
         count = min(max(found.count, float(low[0])), float(high[0]))
-        return Estimate(count=count, low=float(low[0]), high=float(high[0]), basis="guessed")
+        return Estimate(count=count, low=float(low[0]), high=float(high[0]), basis="guessed", share=found.share)
 
     def intervals(self, cells: Workload, confidence: float, beside: Evidence | None = None) -> Ends:
         """As `estimate` takes them, for every cell of one marginal."""

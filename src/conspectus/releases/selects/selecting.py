@@ -240,7 +240,7 @@ class _Asked:
             return self._quotients(measure, groups, columns, part=part)
         values = [self._values(c, columns, shape, codes=ranked) for c in measure.columns]
         if measure.kind in ("ratio", "share"):
-            if not counts.known:
+            if not counts.known and self.source.free:  # else more would be asked for where an answer has no bound
                 return self._quotients(measure, groups, columns, part=part)
             found = [self._rate(counts, g & kept, (rows if measure.kind == "share" else g) & over) for g in held]
         else:
