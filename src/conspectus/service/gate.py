@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .journal import Journal
@@ -94,10 +95,10 @@ class Gate:
             await self.app(scope, _bounded(receive, self._check(scope), late), answer)
             if late and not started:
                 raise late.pop()
-        except Refused as refused:
+        except (Refused, ClientDisconnect) as problem:
             late.clear()
             if not started:
-                await _tell(refused, answer)
+                await _tell(problem if isinstance(problem, Refused) else _cut_off(), answer)
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception as error:
@@ -203,7 +204,6 @@ def _bounded(receive: Receive, limits: Limits, late: list[Refused]) -> Receive:
             raise late[0] from None
         if message["type"] == "http.disconnect":
             late.append(_cut_off())
-            raise late[0]
         taken += len(message.get("body", b""))
         whole = not message.get("more_body", False)
         if taken > limits.body:
