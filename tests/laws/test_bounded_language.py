@@ -104,9 +104,27 @@ def test_the_parser_quotes_no_question_in_a_log(caplog: pytest.LogCaptureFixture
     (tree,) = conditions("REGEXP_REPLACE(b, 'secret', 'secret', 1, 2, 'secret')")
     written(tree)
     assert not caplog.records
-    assert not logging.getLogger("sqlglot").filters
     sqlglot.parse("GRANT something TO b")
     assert "unsupported" in caplog.text
+
+
+def test_the_filter_of_the_log_stays_as_it_is_while_others_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that goes through the filters skips one where another thread takes away one before it."""
+    logger = logging.getLogger("sqlglot")
+    before, seen = list(logger.filters), []
+    prepared = bounded_parser._prepared
+
+    def looking(text: str) -> object:
+        seen.append(list(logger.filters))
+        return prepared(text)
+
+    monkeypatch.setattr(bounded_parser, "_prepared", looking)
+    conditions("b = 1")
+    with pytest.raises(Unreadable):
+        statements("SELECT (")
+    assert seen == [before, before]
+    assert logger.filters == before
+    assert logger.filter(logging.makeLogRecord({}))
 
 
 def cnf(columns: int, clauses: int, width: int = 3) -> tuple[cs.Schema, str]:

@@ -547,6 +547,36 @@ def test_two_processes_learn_from_one_another(table, tmp_path: Path) -> None:
         assert [one.ask(q).fraction for q in SURPRISES] == [other.ask(q).fraction for q in SURPRISES]
 
 
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_everybody_learns_of_an_act_that_a_crash_left_open(table, tmp_path: Path, monkeypatch, moment) -> None:
+    """One dies between its draw and its commit, a second settles that, and a third was open all the time."""
+    path = tmp_path / "a.session"
+    with (
+        cs.open_session(table, path=path, **LARGE) as dying,
+        cs.resume_session(path, table) as second,
+        cs.resume_session(path, table) as third,
+    ):
+        for session in (third, second, dying):
+            session.ask(GUESS)
+        spent = third.spent
+        owner, step = (Reservation, "debit") if moment == "before" else (Store, "keep")
+
+        def interrupted(self, *args, **kwargs):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, step, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                dying.ask(SURPRISE)
+        assert (second.spent > spent) == (moment == "after")
+        assert (third.spent, third.remaining) == (second.spent, second.remaining)
+        version = third._store.look().version
+        assert (second._version, third._version) == (version, version)
+        assert third.ask(SURPRISE).basis == "measured"
+        assert third._version == third._store.look().version
+        assert dying.spent == second.spent == third.spent > spent
+
+
 def test_without_the_lock_the_file_itself_refuses_a_second_answer(table, tmp_path: Path, monkeypatch) -> None:
     """The twin without a lock: another process answers the question in between. The late answer is never shown."""
     monkeypatch.setattr(Store, "alone", lambda self: nullcontext())

@@ -39,10 +39,17 @@ class Living:
 
 
 async def send(
-    app: Any, method: str, path: str, headers: list[tuple[bytes, bytes]], body: bytes, query: str = ""
+    app: Any,
+    method: str,
+    path: str,
+    headers: list[tuple[bytes, bytes]],
+    body: bytes,
+    query: str = "",
+    *,
+    whole: bool = True,
 ) -> tuple[int, bytes]:
-    """One request to an application: the status and the body of its answer."""
-    given = [{"type": "http.request", "body": body, "more_body": False}]
+    """One request to an application, or the beginning of one: the status and the body of its answer."""
+    given = [{"type": "http.request", "body": body, "more_body": not whole}]
     said: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:

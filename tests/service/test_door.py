@@ -18,6 +18,7 @@ from tests.service.conftest import add_session
 from conspectus.service.analysts import Analysts
 from conspectus.service.application import Serving, application
 from conspectus.service.gate import Gate
+from conspectus.service.journal import Journal
 from conspectus.service.studio import REST, Studio, studio_application
 
 SECRET = "s" * 32
@@ -90,6 +91,22 @@ def test_the_owner_sends_one_large_thing(studio: Gate, tmp_path: Path) -> None:
     assert (status, (tmp_path / "uploads" / "a.csv").read_bytes()) == (200, rows)
 
 
+def test_a_client_that_leaves_is_no_fault_and_leaves_the_file_as_it_was(
+    studio: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults: list[object] = []
+    monkeypatch.setattr(Journal, "fault", lambda _, problem, **__: faults.append(problem))
+    uploads = tmp_path / "uploads"
+    assert asyncio.run(send(studio, "POST", "/file", [HOST, OWNER], b"a,b\n1,2\n", "name=a.csv"))[0] == 200
+    for declared, method, path in routes(studio):
+        if method == "POST":
+            given = send(studio, method, path, [HOST, OWNER, JSON], b'{"a":', "name=a.csv", whole=False)
+            status, said = asyncio.run(given)
+            assert (status, set(json.loads(said))) == (400, SHAPE), declared
+    assert not faults
+    assert [(file.name, file.read_bytes()) for file in uploads.iterdir()] == [("a.csv", b"a,b\n1,2\n")]
+
+
 BODIES = (
     *(
         b"",
@@ -108,6 +125,7 @@ BODIES = (
     *(b'{"name": "\\ud800"}', b'{"declared": {"name": "\\ud800", "columns": []}}', b'{"columns": 3}', b"{}"),
     *(b'{"name": "t", "columns": [3]}', b'{"name": "t", "columns": {"a": 3}}', b'{"name": "t", "columns": {"a": {}}}'),
     *(b'{"name": "t", "columns": [{"name": 3}]}', b'{"name": {}, "columns": {"a": {"type": "boolean"}}}'),
+    b'{"name": "t", "columns": {"a": {"type": "number", "min": 0, "max": 1e308, "width": 1e-308}}}',
     *(b'{"name": "t", "columns": [{"name": ["a"], "type": "boolean"}]}', b'{"name": "t", "columns": [null, {}]}'),
 )
 

@@ -194,6 +194,23 @@ def test_everybody_who_may_not_ask_is_told_of_their_own_cap(folder: Path) -> Non
     _run(folder, main)
 
 
+def test_what_is_not_new_and_buys_nothing_takes_none_of_an_analysts_questions(folder: Path) -> None:
+    """Marginals bought in advance are narrower than what is left would buy: `measure` returns what is there."""
+    add_session(folder, priming=0.99)
+    analysts = Analysts(folder)
+    token = analysts.add("ada", questions=1)
+
+    async def main(living: Living) -> None:
+        for repeated in (False, True, True):
+            status, said = await living.call("/sessions/live/measure", {"where": "ill"}, token=token)
+            assert (status, said["cost"], said["repeated"]) == (200, 0.0, repeated)
+        assert [one.asked for one in analysts.all()] == [1]
+        status, said = await living.call("/sessions/live/measure", {"where": "smoker"}, token=token)
+        assert (status, said["error"]) == (429, "questions")
+
+    _run(folder, main)
+
+
 def test_a_restart_says_what_it_cost(folder: Path) -> None:
     """A watch that was open dies with its process. The next new question pays for another, and that is told."""
     add_session(folder, priming=0.0, hits=3, threshold=0.5)

@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .journal import Journal
@@ -94,10 +95,10 @@ class Gate:
             await self.app(scope, _bounded(receive, self._check(scope), late), answer)
             if late and not started:
                 raise late.pop()
-        except Refused as refused:
+        except (Refused, ClientDisconnect) as problem:
             late.clear()
             if not started:
-                await _tell(refused, answer)
+                await _tell(problem if isinstance(problem, Refused) else _cut_off(), answer)
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception as error:
@@ -201,6 +202,8 @@ def _bounded(receive: Receive, limits: Limits, late: list[Refused]) -> Receive:
             text = "Send it again, at once."
             late.append(Refused(status=408, error="slow", title="The request came too slowly", text=text))
             raise late[0] from None
+        if message["type"] == "http.disconnect":
+            late.append(_cut_off())
         taken += len(message.get("body", b""))
         whole = not message.get("more_body", False)
         if taken > limits.body:
@@ -214,6 +217,12 @@ def _bounded(receive: Receive, limits: Limits, late: list[Refused]) -> Receive:
 def _too_large(limits: Limits) -> Refused:
     text = f"A request has {limits.body:,} bytes at most: ask less at a time."
     return Refused(status=413, error="too-large", title="The request is too large", text=text)
+
+
+def _cut_off() -> Refused:
+    """Of a client that went away before its request was whole: told to nobody, and no fault of the service."""
+    text = "It ended before all of it was there: send it again."
+    return Refused(status=400, error="cut-off", title="The request is not whole", text=text)
 
 
 async def _tell(refused: Refused, send: Send) -> None:

@@ -7,6 +7,8 @@ address that the command prints is taken for the owner, so the service listens a
 from __future__ import annotations
 
 import hmac
+import os
+import tempfile
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,14 +132,20 @@ def studio_application(studio: Studio) -> Gate:
         if not plain.lower().endswith((".csv", ".csv.gz", ".parquet")):
             text = "Choose a file that ends in .csv, .csv.gz or .parquet."
             raise Refused(status=422, error="file", title="This file cannot be read here", text=text)
-        place = studio.uploads / plain
+        place, spare = studio.uploads / plain, None
         try:
-            with place.open("wb") as sink:
+            # Under a name of its own until it is whole: the file before it may be in use, and this one may be cut off.
+            handle, spare = tempfile.mkstemp(prefix=".", suffix=".part", dir=studio.uploads)
+            with open(handle, "wb") as sink:
                 async for part in request.stream():
                     sink.write(part)
+            os.replace(spare, place)
         except (OSError, ValueError) as problem:  # a name that is none here, or a disk that is full
             text = f"It cannot be kept here ({getattr(problem, 'strerror', None) or 'its name is none'})."
             raise Refused(status=422, error="file", title="This file cannot be read here", text=text) from None
+        finally:
+            if spare is not None:
+                Path(spare).unlink(missing_ok=True)
         studio.data = place
         return await queue.run(studio.draft)
 

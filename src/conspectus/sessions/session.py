@@ -345,7 +345,7 @@ class Session(Watching, Consulted, Selecting):
                 self._account.reconcile()  # an interruption may have come between any two steps of an act
             else:
                 self._account.catch_up()
-            state = self._store.state()
+            standing, state = self._store.look(), self._store.state()  # what a crash left open is settled by now
             if state is None:
                 raise SessionError("this session has not learned anything yet: it died while it was being opened")
             if self._loop is None:

@@ -63,7 +63,7 @@ class Standing:
     """Where a session stands.
 
     Attributes:
-        version: How often it learned something.
+        version: How often it learned something, or settled acts that a crash had left open.
         ended: Whether it was ended for good.
         asked: How many different questions were answered.
         counted: How many of them count towards the declared number; see `Given.counts`.
@@ -215,10 +215,15 @@ class Store:
         return mark
 
     def settle_acts(self, happened: int) -> None:
-        """Keep the acts that happened, and strike those that were intended and never debited."""
+        """Keep the acts that happened, and strike those that were intended and never debited.
+
+        Whoever else has the session open learns of those that are kept by the version: nobody knew them as sure. Of
+        those that are struck nobody else ever knew.
+        """
         with self._writing(sure=True) as connection:
             connection.execute("DELETE FROM acts WHERE position >= ?", (happened,))
-            connection.execute("UPDATE acts SET sure = 1 WHERE sure = 0")
+            if connection.execute("UPDATE acts SET sure = 1 WHERE sure = 0").rowcount:
+                connection.execute("UPDATE standing SET version = version + 1")
 
     def look(self) -> Standing:
         """Where the session stands, in one statement."""

@@ -13,7 +13,7 @@ from .column import Column, ComparisonError, CutsBin, NotOrdered, SchemaError, U
 from .dates import WIDTHS, Date
 from .discrete import Boolean, Categorical
 from .ordered import Integer, Number, Ordered
-from .values import date_at, day_of
+from .values import LARGEST, date_at, day_of
 
 _KEYS: dict[str, tuple[str, ...]] = {
     "categorical": ("values", "values_file", "other"),
@@ -95,16 +95,16 @@ def columns_from(named: Iterable[tuple[str, Any]]) -> tuple[Column, ...]:
 
 def _edges(error: Any, low: Any, high: Any, width: Any) -> tuple[float, ...]:
     for key, value in (("min", low), ("max", high), ("width", width)):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise error(f"{key} is a finite number, as in {key} = 10")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+            raise error(f"{key} is a finite number, at most 2^1022, as in {key} = 10")
     if not low < high:
         raise error(f"min = {low} is not below max = {high}: exchange them")
     if width <= 0:
         raise error(f"width = {width} is not positive: write how wide a bin is")
-    bins = math.ceil((high - low) / width)
+    bins = (high - low) / width  # may be infinite
     if bins > MOST_BINS:
-        raise error(f"it would have {bins:,} codes and at most {MOST_BINS:,} are served: give a larger width")
-    inner = (low + width * step for step in range(bins))
+        raise error(f"at most {MOST_BINS:,} codes are served, and it would have more: give a larger width")
+    inner = (low + width * step for step in range(math.ceil(bins)))
     return (*(edge for edge in inner if edge < high), high)
 
 

@@ -19,7 +19,7 @@ from conspectus.data.code_sets import CodeSet, complement, of_runs
 from conspectus.data.domain import Codes, code_dtype
 
 from .column import COMPARISONS, NO_NULLS, Column, CutsBin, SchemaError, UnknownValue
-from .values import EXACT, Nulls, number_of, numbers
+from .values import EXACT, LARGEST, Nulls, number_of, numbers
 
 SNAP = "let it snap to whole bins, with snap=True, or --snap on the command line"
 
@@ -313,8 +313,8 @@ class Number(Ordered):
         if isinstance(self.edges, str) or not isinstance(self.edges, Sequence) or len(self.edges) < 2:
             raise self._error("edges is a list of at least two numbers, as in edges = [0, 10, 100]")
         for edge in self.edges:
-            if isinstance(edge, bool) or not isinstance(edge, int | float) or not math.isfinite(edge):
-                raise self._error("edges are finite numbers: leave out everything else")
+            if isinstance(edge, bool) or not isinstance(edge, int | float) or not abs(edge) <= LARGEST:
+                raise self._error("edges are finite numbers, at most 2^1022: leave out everything else")
         object.__setattr__(self, "edges", tuple(float(edge) for edge in self.edges))
         for low, high in zip(self.edges, self.edges[1:]):
             if not low < high:

@@ -29,6 +29,7 @@ NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _number = re.compile(NUMBER)
 _day = re.compile(r"^(\d{4})-(\d{2})-(\d{2})($|[T ])", re.ASCII)
 _GREATEST = 1 << 1023  # integers from here on are no finite double
+LARGEST = 2.0**1022  # sums and differences of two numbers up to here are finite doubles
 EXACT = 1 << 53  # integers up to here are the same number as int64, as double and as text
 DAY = 86_400_000_000  # in microseconds
 _INTEGERS = 1 << 64  # a missing value turns the integers below it into floats

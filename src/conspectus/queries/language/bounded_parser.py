@@ -112,18 +112,30 @@ def _prepared(text: str) -> tuple[_Parser, list[Any]]:
     return parser, tokens
 
 
+class _Here(threading.local):
+    """What is known of one thread: whether the parser is at work in it for us."""
+
+    parsing = False
+
+
+_HERE = _Here()
+
+
+def _of_others(_: logging.LogRecord) -> bool:
+    return not _HERE.parsing
+
+
+# Once, and never taken away: while one thread shortened the list of filters, another would skip one of them.
+_LOGGER.addFilter(_of_others)
+
+
 @contextmanager
 def _alone() -> Iterator[None]:
     """What the parser raises is one of our errors, and what it logs in this thread is not written anywhere.
 
     Other threads, and whoever else uses the parser, log as they did.
     """
-    here = threading.get_ident()
-
-    def of_others(_: logging.LogRecord) -> bool:
-        return threading.get_ident() != here
-
-    _LOGGER.addFilter(of_others)
+    before, _HERE.parsing = _HERE.parsing, True
     try:
         yield
     except NestedTooDeeply:
@@ -133,4 +145,4 @@ def _alone() -> Iterator[None]:
     except _FAILURES as problem:
         raise Unreadable("this is not SQL that can be read") from problem
     finally:
-        _LOGGER.removeFilter(of_others)
+        _HERE.parsing = before

@@ -160,10 +160,15 @@ class Home:
 
     def _put(self, asked: Question, who: dict[str, Any], confidence: float, outright: bool) -> LiveAnswer:
         """A new question, in the thread of the session: what caps it, its answer and what that took are one piece."""
-        if who["share"] is not None:
-            self._check_share(who, self._session.quote(asked.workload, outright=outright).cost)
-        self._analysts.count(who["name"], most=who["questions"])
-        answer = put(self._session, asked, confidence=confidence, outright=outright)
+        session, again = self._session, False
+        if outright or who["share"] is not None:
+            cost = session.quote(asked.workload, outright=outright).cost
+            again = not cost and session.quote(asked.workload).repeated > 0  # nothing is new, and nothing is bought
+            if who["share"] is not None:
+                self._check_share(who, cost)
+        if not again:
+            self._analysts.count(who["name"], most=who["questions"])
+        answer = put(session, asked, confidence=confidence, outright=outright)
         if answer.cost:
             self._spent(who, answer.cost)
         return answer
