@@ -99,7 +99,7 @@ FEW = {
     ("laplace", "add-remove"): 10,
     ("histogram", "replace"): 10,
     ("tree", "replace"): 5,
-    ("dual-query", "replace"): 5,
+    ("dual-query", "replace"): 2,
 }
 
 
