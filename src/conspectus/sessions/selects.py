@@ -22,7 +22,7 @@ from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.blocks.moments import Moment
 from conspectus.queries.formulas import under_one_limit
-from conspectus.queries.language.from_select import read_select
+from conspectus.queries.language.from_select import is_select, read_select
 from conspectus.queries.language.select_plan import Select
 from conspectus.queries.language.unanswerable import CannotQuery
 from conspectus.queries.query import Predicate
@@ -195,7 +195,7 @@ class Selecting(SessionParts):
             SessionError: The session is closed, belongs to another process, or its file cannot be used.
         """
         with self._lock, under_one_limit():
-            if isinstance(question, str) and _first_word(question) in _SELECTS:
+            if isinstance(question, str) and is_select(question):
                 return self._cheaper(read_select(self.schema, question, snap=snap), outright=outright)[1]
             moment = moment_of(question)
             if moment is not None:
@@ -274,9 +274,4 @@ class Selecting(SessionParts):
         return self._store.find(question.key) is not None
 
 
-def _first_word(text: str) -> str:
-    return (text.split(maxsplit=1) or [""])[0].casefold()
-
-
-_SELECTS = ("select", "with")
 _NOTHING = Given(count=1.0, basis="unguaranteed", margin=None, price=Fraction(0))

@@ -41,6 +41,11 @@ _REFUSED_PARTS = {
 _GROUPINGS = ("grouping_sets", "rollup", "cube", "all", "totals")
 
 
+def is_select(text: str) -> bool:
+    """Whether a text is meant as a SELECT, and not as a predicate, by its first word."""
+    return (text.split(maxsplit=1) or [""])[0].casefold() in ("select", "with")
+
+
 def read_select(schema: Schema, text: str, *, snap: bool = False) -> Select:
     """The plan of a SELECT.
 

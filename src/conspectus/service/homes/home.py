@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import conspectus as cs
+from conspectus.queries.language.from_select import is_select
 from conspectus.queries.workload import Workload
 from conspectus.service import describing
 from conspectus.service.analysts import Analysts
@@ -218,7 +219,7 @@ class Home:
         """What a question would cost at most, from public facts alone; nothing is spent."""
         where, words = told.get("where") or "", None
         question: str | Workload = where
-        if told.get("picks") is not None or where.lstrip()[:6].casefold() != "select":
+        if told.get("picks") is not None or not is_select(where):
             where, asked = await self._readers.run(self._read, told)
             question, words = asked.workload, asked.words
         try:
