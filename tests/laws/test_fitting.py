@@ -107,8 +107,22 @@ def test_a_marginal_that_is_turned_as_one_is_fitted_as_its_interactions_are(size
     domain = domain_of(*sizes)
     _, (one,) = measured(domain, 3, order=len(sizes), sigma=3.0)
     turned = fit_histogram(domain, [one], 1000.0, tolerance=1e-7, steps=3000, refits=3)
-    monkeypatch.setattr("conspectus.synopses.fitting.residuals._UNDIVIDED", 99)
+    monkeypatch.setattr("conspectus.synopses.fitting.residuals._NARROW", 99)
     apart = fit_histogram(domain, [one], 1000.0, tolerance=1e-7, steps=3000, refits=3)
+    assert turned.converged
+    assert apart.converged
+    assert np.abs(turned.weights - apart.weights).max() < 1e-5
+
+
+@pytest.mark.parametrize("orders", [(6,), (5, 6), (2, 6, 7)])
+def test_marginals_that_overlap_and_are_turned_are_fitted_as_their_interactions_are(orders, monkeypatch):
+    """Whatever their noises: an interaction that several of them measure is one feature, or one in each of them."""
+    domain = domain_of(2, 3, 2, 2, 1, 2, 2)
+    data = [one for order in orders for one in measured(domain, 3, order=order, sigma=2.0 + order)[1]]
+    monkeypatch.setattr("conspectus.synopses.fitting.residuals._MOST_APART", 0)
+    turned = fit_histogram(domain, data, 1000.0, tolerance=1e-7, steps=5000)
+    monkeypatch.setattr("conspectus.synopses.fitting.residuals._NARROW", 99)
+    apart = fit_histogram(domain, data, 1000.0, tolerance=1e-7, steps=5000)
     assert turned.converged
     assert apart.converged
     assert np.abs(turned.weights - apart.weights).max() < 1e-5

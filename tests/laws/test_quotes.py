@@ -10,6 +10,7 @@ from tests.made import people
 
 import conspectus as cs
 from conspectus.mechanisms.online_mechanism import NoGuess
+from conspectus.queries import formulas
 from conspectus.queries.language.from_sql import NotAPredicate
 
 QUESTIONS = [
@@ -134,3 +135,20 @@ def test_a_select_that_fresh_noise_cannot_pay_for_is_refused_whole(mechanism, de
                 session.query(select)
             assert (session.remaining, session.asked) == (left, 0)
             assert session.ask("ill").basis == "measured"
+
+
+def test_a_select_that_is_too_much_work_is_refused_before_anything_is_spent(monkeypatch):
+    """It is tried out and then asked: wherever in that its limit comes, it is refused whole, or answered whole."""
+    _, table = people(400)
+    hard = "(smoker OR age > 41) AND (ill OR NOT (smoker AND region = 'north')) AND (age < 30 OR region <> 'east')"
+    select = f"SELECT region, COUNT(*) AS n, COUNT_IF(ill) / COUNT_IF(smoker) AS r FROM people WHERE {hard} GROUP BY 1"
+    answered, limit = [], 100
+    while not answered:
+        limit += limit // 20
+        monkeypatch.setattr(formulas, "MOST_WORK_TOGETHER", limit)
+        with cs.open_session(table, epsilon=20.0, questions=200, mechanism="laplace") as session:
+            try:
+                answered.append(session.query(select))
+            except formulas.TooManyBoxes:
+                assert (session.spent, session.asked) == (0, 0)
+    assert limit > 2_000

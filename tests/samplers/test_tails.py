@@ -108,3 +108,16 @@ def test_narrow_noise_is_hardly_ever_drawn() -> None:
     wide = deviation_of(Noise("laplace", 50.0))
     assert wide < math.sqrt(2) * 50
     assert wide == pytest.approx(math.sqrt(2) * 50, rel=1e-4)
+
+
+@pytest.mark.parametrize("scale", [0.0005, 0.01, 0.3, 2.0, 500.0])
+def test_moments_of_laplace_noise_stay_in_the_floats_up_to_where_they_end(scale: float) -> None:
+    """M(λ) = (1 − p)² / ((1 − p·e^λ)(1 − p·e^(−λ))), for λ below 1/scale; a warning would fail."""
+    shares = np.concatenate((np.geomspace(1e-6, 0.999, 50), [1.5]))
+    spread = tails.laplace_spread(scale, shares / scale)
+    ratio = math.exp(-1 / scale)
+    for share, found in zip(shares[:-1], spread):
+        moment = -math.expm1(-1 / scale) / -math.expm1((share - 1) / scale)
+        moment *= -math.expm1(-1 / scale) / (1 - ratio * math.exp(-share / scale))
+        assert 1 / (1 - found) == pytest.approx(moment, rel=1e-6)
+    assert spread[-1] > 1

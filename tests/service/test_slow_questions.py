@@ -14,6 +14,7 @@ from tests.service.at_home import at_home
 from tests.service.conftest import add_session
 
 from conspectus.service.analysts import Analysts
+from conspectus.service.homes import home
 from conspectus.service.homes.threads import Queue
 from conspectus.service.refusing import Refused
 from conspectus.sessions import answered
@@ -59,6 +60,35 @@ def test_a_slow_question_holds_up_nobody(folder: Path, monkeypatch: pytest.Monke
             status, same = await living.call("/sessions/live/ask", {"where": "ill"}, token=token)
             assert same["repeated"] == (path != "quote")
             assert path == "quote" or same["fraction"] == told["fraction"]
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize(("path", "word"), [("query", "sql"), ("quote", "where")])
+def test_a_slow_select_holds_up_nobody(folder: Path, monkeypatch: pytest.MonkeyPatch, path: str, word: str) -> None:
+    add_session(folder)
+    token = Analysts(folder).add("ada")
+    begun, go, read = threading.Event(), threading.Event(), home.read_select
+
+    def slowly(schema, select, *, snap=False):
+        begun.set()
+        assert go.wait(60)
+        return read(schema, select, snap=snap)
+
+    monkeypatch.setattr(home, "read_select", slowly)
+    select = {word: "SELECT COUNT(*) AS n FROM people WHERE ill"}
+
+    async def ask() -> None:
+        async with at_home(folder) as living:
+            slow = asyncio.create_task(living.call(f"/sessions/live/{path}", select, token=token))
+            try:
+                assert await asyncio.to_thread(begun.wait, 60)
+                assert (await living.call("/sessions/live/ask", {"where": "smoker"}, token=token))[0] == 200
+                assert not slow.done()
+            finally:
+                go.set()
+            status, told = await slow
+            assert status == 200, told
 
     asyncio.run(ask())
 

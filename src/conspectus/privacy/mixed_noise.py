@@ -155,7 +155,7 @@ def _moment_bound(terms: Sequence[Term], failure: float) -> float:
         if law.kind == "gaussian":
             logs += float(often @ np.square(sizes * law.scale)) * np.square(slopes) / 2
             continue
-        spread = laplace_spread(law.scale, np.minimum(np.outer(sizes, slopes), 1400.0))
+        spread = laplace_spread(law.scale, np.outer(sizes, slopes))
         logs += np.where((spread < 1).all(axis=0), -often @ np.log1p(-np.minimum(spread, 1 - 1e-15)), np.inf)
     return float(np.min((logs + math.log(2 / failure)) / slopes)) * (1 + MARGIN)
 

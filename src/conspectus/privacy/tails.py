@@ -153,9 +153,13 @@ def characteristic(kind: Kind, scale: float, angles: NDArray[np.float64]) -> NDA
 
 
 def laplace_spread(scale: float, slopes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The s with moments M(λ) = 1/(1 − s) of discrete Laplace noise, where it is below 1: 4p sinh²(λ/2)/(1 − p)²."""
-    miss, ratio = -math.expm1(-1 / scale), math.exp(-1 / scale)
-    return np.asarray(4 * ratio * np.sinh(slopes / 2) ** 2 / miss**2)
+    """The s with moments M(λ) = 1/(1 − s) of discrete Laplace noise, where it is below 1: 4p sinh²(λ/2)/(1 − p)².
+
+    That is p·e^λ·(1 − e^(−λ))²/(1 − p)² with p = e^(−1/b): in this form nothing leaves the floats near λ = 1/b, however
+    small the scale b is.
+    """
+    miss = -math.expm1(-1 / scale)
+    return np.asarray(np.exp(np.minimum(slopes - 1 / scale, 700.0)) * np.square(np.expm1(-slopes) / miss))
 
 
 @lru_cache(maxsize=4096)

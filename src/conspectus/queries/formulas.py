@@ -35,7 +35,7 @@ MOST_WORK_TOGETHER = 10 * MOST_WORK
 """The same for all formulas of one SELECT: about ten seconds."""
 
 _TOGETHER: ContextVar[list[int] | None] = ContextVar("_TOGETHER", default=None)
-"""What the formulas of the SELECT that is being answered have looked at."""
+"""What the formulas of the SELECT that is being answered may still look at."""
 
 _A_SPLIT, _A_MADE_PART, _A_LITERAL = 500, 4, 4
 _CODES, _TRUTHS = 16, 64
@@ -193,21 +193,21 @@ class _Expansion:
         self.work += work
         if self.work > MOST_WORK:
             raise _too_many()
-        if (looked_at := _TOGETHER.get()) is not None:
-            looked_at[0] += work
-            if looked_at[0] > MOST_WORK_TOGETHER:
+        if (left := _TOGETHER.get()) is not None:
+            left[0] -= work
+            if left[0] < 0:
                 raise TooManyBoxes(
                     "the conditions of this SELECT are too many, or too long, together: ask simpler ones"
                 )
 
 
 @contextmanager
-def under_one_limit() -> Iterator[None]:
-    """What is expanded inside has one limit together; inside of another one it is the outer one's."""
+def under_one_limit(times: int = 1) -> Iterator[None]:
+    """What is expanded inside has one limit together, or so many times it; inside of another one the outer one's."""
     if _TOGETHER.get() is not None:
         yield
         return
-    before = _TOGETHER.set([0])
+    before = _TOGETHER.set([times * MOST_WORK_TOGETHER])
     try:
         yield
     finally:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from conspectus.mechanisms.online_mechanism import HandOver
+from conspectus.queries.language.select_plan import Select
 from conspectus.releases.answer import checked_confidence
+from conspectus.releases.selects.query_result import QueryResult
 
 from .live_answer import LiveAnswer
 from .questions import Question
+from .quote import Quote
 from .session import Session
 
 
@@ -14,6 +19,17 @@ def put(session: Session, asked: Question, *, confidence: float, outright: bool 
     """Ask a question that was read before, or buy its answer outright: as `session.ask` and `session.measure`."""
     checked_confidence(confidence)
     return session._measured(asked, confidence) if outright else session._asked(asked, confidence)
+
+
+def put_select(session: Session, plan: Select, *, confidence: float, check: Callable[[Quote], None]) -> QueryResult:
+    """Answer a SELECT that was read before, as `session.query`; `check` may refuse it by what it would cost at most."""
+    checked_confidence(confidence)
+    return session._selected(plan, confidence, check)
+
+
+def quote_select(session: Session, plan: Select) -> Quote:
+    """What a SELECT that was read before would cost at most, as `session.quote`."""
+    return session._quoted_select(plan)
 
 
 def free(session: Session) -> bool:

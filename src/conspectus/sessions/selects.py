@@ -159,23 +159,7 @@ class Selecting(SessionParts):
             SessionError: The session is closed, belongs to another process, or its file cannot be used.
         """
         checked_confidence(confidence)
-        cost = 0.0
-
-        def put(asked: Question) -> Given:
-            nonlocal cost
-            given, repeated = self._put(asked)
-            cost += 0.0 if repeated else float(given.price)
-            return given
-
-        with self._lock, under_one_limit():
-            plan = read_select(self.schema, select, snap=snap)
-            by_parts, quote, asked = self._cheaper(plan)  # or refused, before anything is spent
-            run = self._learned()
-            if not quote.affordable:
-                self._check_guessed(run, asked)
-            source = AskedCounts(self.schema, run.total, put, self._has, by_parts, run.measured())
-            found = answer_select(plan, source, confidence)
-        return dataclasses.replace(found, cost=cost)
+        return self._selected(read_select(self.schema, select, snap=snap), confidence)
 
     def quote(self, question: str | Workload, *, snap: bool = False, outright: bool = False) -> Quote:
         """What a question, or a whole SELECT, would cost at most. Nothing is spent, and the table is not looked at.
@@ -194,13 +178,39 @@ class Selecting(SessionParts):
             WorkloadError: The mechanism does not take such a question.
             SessionError: The session is closed, belongs to another process, or its file cannot be used.
         """
-        with self._lock, under_one_limit():
-            if isinstance(question, str) and is_select(question):
-                return self._cheaper(read_select(self.schema, question, snap=snap), outright=outright)[1]
+        if isinstance(question, str) and is_select(question):
+            return self._quoted_select(read_select(self.schema, question, snap=snap), outright=outright)
+        with self._lock:
             moment = moment_of(question)
             if moment is not None:
                 return self._quoted(part_questions(self.schema, moment, self._learned().total), outright=outright)
             return self._quoted([canonical(self.schema, question, snap=snap)], outright=outright)
+
+    def _selected(self, plan: Select, confidence: float, check: Callable[[Quote], None] | None = None) -> QueryResult:
+        """The answer to a SELECT that was read before. `check` may refuse it by its quote, before anything is spent."""
+        cost = 0.0
+
+        def put(asked: Question) -> Given:
+            nonlocal cost
+            given, repeated = self._put(asked)
+            cost += 0.0 if repeated else float(given.price)
+            return given
+
+        with self._lock:
+            by_parts, quote, asked = self._cheaper(plan)  # or refused, before anything is spent
+            run = self._learned()
+            if not quote.affordable:
+                self._check_guessed(run, asked)
+            if check is not None:
+                check(quote)
+            source = AskedCounts(self.schema, run.total, put, self._has, by_parts, run.measured())
+            with under_one_limit(times=2):  # what was tried out under the limit is not refused by it half way
+                found = answer_select(plan, source, confidence)
+        return dataclasses.replace(found, cost=cost)
+
+    def _quoted_select(self, plan: Select, *, outright: bool = False) -> Quote:
+        with self._lock:
+            return self._cheaper(plan, outright=outright)[1]
 
     def _quoted(self, asked: list[Question], *, outright: bool = False) -> Quote:
         held, standing = self._fresh(), self._store.look()
@@ -208,6 +218,7 @@ class Selecting(SessionParts):
         over = self._over(standing)
         return quoted(self._learned(), self._store, held, asked, left=left, over=over, outright=outright)
 
+    @under_one_limit()
     def _cheaper(self, plan: Select, *, outright: bool = False) -> tuple[bool, Quote, list[Question]]:
         """Whether a SELECT costs less by the parts of its moments than by the cells of their columns; and its quote,
         and what it asks for.

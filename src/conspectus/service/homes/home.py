@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import conspectus as cs
-from conspectus.queries.language.from_select import is_select
-from conspectus.queries.workload import Workload
+from conspectus.queries.language.from_select import is_select, read_select
+from conspectus.releases.selects.query_result import QueryResult
 from conspectus.service import describing
 from conspectus.service.analysts import Analysts
 from conspectus.service.desk import told_of, written
@@ -29,9 +29,10 @@ from conspectus.service.journal import Journal, take_over
 from conspectus.service.refusing import NOTHING, Refused, refusal_of
 from conspectus.service.shelf import Hosted
 from conspectus.sessions.answered import Answered
-from conspectus.sessions.at_home import free, put, refit_aside
+from conspectus.sessions.at_home import free, put, put_select, quote_select, refit_aside
 from conspectus.sessions.live_answer import LiveAnswer
 from conspectus.sessions.questions import Question
+from conspectus.sessions.quote import Quote
 from conspectus.sessions.session import Session
 from conspectus.sessions.spending import Spending, spending_of
 
@@ -196,20 +197,22 @@ class Home:
 
     async def _query(self, told: dict[str, Any]) -> dict[str, Any]:
         """A SELECT. All counts that it would put anew are counted, and held against the share, before it is asked."""
-        session, select, who, snap = self._session, told["sql"], told["analyst"], told["snap"]
+        session, who = self._session, told["analyst"]
 
-        def put_all() -> Any:
-            quote = session.quote(select, snap=snap)
+        def check(quote: Quote) -> None:
             if who["share"] is not None:
                 self._check_share(who, quote.cost)
             if quote.questions:
                 self._analysts.count(who["name"], most=who["questions"], questions=quote.questions)
-            found = session.query(select, confidence=told["confidence"], snap=snap)
+
+        def put_all() -> QueryResult:
+            found = put_select(session, plan, confidence=told["confidence"], check=check)
             if found.cost:
                 self._spent(who, found.cost)
             return found
 
         try:
+            plan = await self._readers.run(read_select, session.schema, told["sql"], snap=told["snap"])
             found = await self._line.turn(put_all, range(len(session.schema.columns)))
         except (ValueError, LookupError) as error:
             raise refusal_of(error) from error
@@ -217,17 +220,20 @@ class Home:
 
     async def _quote(self, told: dict[str, Any]) -> dict[str, Any]:
         """What a question would cost at most, from public facts alone; nothing is spent."""
-        where, words = told.get("where") or "", None
-        question: str | Workload = where
-        if told.get("picks") is not None or not is_select(where):
-            where, asked = await self._readers.run(self._read, told)
-            question, words = asked.workload, asked.words
+        session, where, snap = self._session, told.get("where") or "", told["snap"]
         try:
-            quote = await self._line.turn(functools.partial(self._session.quote, question, snap=told["snap"]))
+            if told.get("picks") is None and is_select(where):
+                plan = await self._readers.run(read_select, session.schema, where, snap=snap)
+                priced = functools.partial(quote_select, session, plan)
+            else:
+                where, asked = await self._readers.run(self._read, told)
+                priced = functools.partial(session.quote, asked.workload)
+                where = asked.words or where
+            quote = await self._line.turn(priced)
         except (ValueError, LookupError) as error:
             raise refusal_of(error) from error
         return {
-            "where": words or where,
+            "where": where,
             "at_most": quote.cost,
             "currency": quote.currency,
             "of": self._first.total,

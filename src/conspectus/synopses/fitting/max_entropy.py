@@ -164,11 +164,11 @@ def fit_residuals(
         raise CannotFit("a fit needs a positive number of rows, and something that was measured")
     shares = {columns: table / total for columns, table, _ in measured}
     sigmas = {columns: max(sigma / total, _LEAST_RIDGE) for columns, _, sigma in measured}
-    targets = [Target(columns, shares[columns], 1 / sigmas[columns] ** 2) for columns in shares]
-    residuals = Residuals(domain.sizes, targets)
-    sets = [columns for columns, _ in residuals.keys]
-    if set(sets) != set(shares):
+    smaller = (columns[:at] + columns[at + 1 :] for columns in shares for at in range(len(columns)))
+    if any(columns and columns not in shares for columns in smaller):
         raise CannotFit("residuals are measured of all subsets of some columns")
+    residuals = Residuals(domain.sizes, (), shares)
+    sets = [columns for columns, _ in residuals.keys]
     wanted = np.concatenate([shares[columns] for columns in sets])
     precision = np.concatenate([np.full(shares[columns].size, 1 / sigmas[columns] ** 2) for columns in sets])
     marginals = residuals.put_together(wanted)
@@ -201,7 +201,9 @@ def _fit_pooled(
     adapt: bool,
 ) -> Fit:
     """Solve the fit to one measurement of each feature, and again where the ridge hid an interaction."""
-    strength = np.maximum(ridge * residuals.by_order(KAPPA) / np.sqrt(precision), _LEAST_RIDGE)
+    # What is measured r times, with a ridge each, has an r-th of it: √r times as much is the ridge of their average.
+    repeats = np.sqrt(residuals.repeats(precision))
+    strength = np.maximum(ridge * residuals.by_order(KAPPA) * repeats / np.sqrt(precision), _LEAST_RIDGE)
     strength, base = adapted(residuals, wanted, precision, strength) if adapt else (strength, None)
     solve = partial(solve_dual, residuals, marginals, wanted, steps=steps, tolerance=tolerance, base=base)
     fit = solve(strength, start=start)

@@ -7,16 +7,16 @@ c is then an orthogonal sum of interactions: for any p and y
 
 A weighted sum of squared distances to many marginals is therefore, up to a constant, one weighted squared distance per
 *distinct* interaction, to the average of its measurements. The 560 three-way marginals of 16 columns overlap in 136
-lower interactions; pooled, they are a well-conditioned problem. Marginals of many columns have too many interactions to
-be pooled. Each is turned as one into cosines along its axes, an orthonormal basis whose first vector is constant: a
-coefficient belongs to the interaction of the axes along which it is not the first. Partitions of a marginal's cells
-into parts are kept as they are.
+lower interactions; pooled, they are a well-conditioned problem. The interactions of one marginal of many columns are
+far longer together than it is. Such a marginal is turned as one into cosines along its axes, an orthonormal basis whose
+first vector is constant: a coefficient belongs to the interaction of the axes along which it is not the first.
+Partitions of a marginal's cells into parts are kept as they are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -34,7 +34,8 @@ Part = tuple[Columns, bytes]  # the columns, and for a partition of their cells 
 INTERACTION = b"interaction"
 """What an interaction has in the place of parts."""
 
-_UNDIVIDED = 6  # marginals of this many columns or more are turned as one
+_NARROW = 5  # marginals of up to so many columns are always taken apart
+_MOST_APART, _MOST_SETS = 8, 1 << 20  # others are turned as one where their interactions hold so many times their cells
 
 
 @compiled
@@ -75,16 +76,17 @@ class Target:
         return self.columns, b"" if self.parts is None else self.parts.astype(np.int64).tobytes()
 
     @property
-    def undivided(self) -> bool:
-        """Whether it is a vector of its own, and shares no interactions of its columns with other targets."""
-        return self.parts is not None or self.shares is not None or len(self.columns) >= _UNDIVIDED
+    def partition(self) -> bool:
+        """Whether it is about parts of the cells of its columns, and no whole marginal."""
+        return self.parts is not None or self.shares is not None
 
 
 @dataclass(frozen=True)
 class _Turned:
-    """A marginal that is turned as one: where its coefficients stand, and its shape."""
+    """A marginal that is turned as one: where its coefficients stand, its columns and its shape."""
 
     start: int
+    columns: Columns
     shape: tuple[int, ...]
 
     @property
@@ -122,6 +124,11 @@ def _of_order(strengths: Sequence[float], order: int) -> float:
     return strengths[min(max(order, 1), len(strengths)) - 1]
 
 
+def _subsets(sets: Iterable[Columns]) -> set[Columns]:
+    """All that are not empty."""
+    return {s for c in sets for k in range(1, len(c) + 1) for s in combinations(c, k)}
+
+
 class Residuals:
     """The distinct features of a list of targets; `of` and `spread` are adjoint to each other on centred vectors.
 
@@ -129,12 +136,13 @@ class Residuals:
     as one, and for each partition.
     """
 
-    def __init__(self, sizes: Sequence[int], targets: Sequence[Target]) -> None:
+    def __init__(self, sizes: Sequence[int], targets: Sequence[Target], interactions: Iterable[Columns] = ()) -> None:
+        """`interactions` are features besides those of the targets, of however many columns."""
         self.sizes = tuple(sizes)
-        apart = {target.columns for target in targets if not target.undivided}
-        interactions = {s for c in apart for k in range(1, len(c) + 1) for s in combinations(c, k)}
-        sets = sorted(interactions, key=lambda s: (len(s), s))
-        together = {target.key: target for target in targets if target.undivided}
+        marginals = {target.columns for target in targets if not target.partition}
+        self._whole = self._too_long_apart({columns for columns in marginals if len(columns) > _NARROW})
+        sets = sorted(_subsets(marginals - self._whole).union(interactions), key=lambda s: (len(s), s))
+        together = {target.key: target for target in targets if self._alone(target)}
         wide = list(dict.fromkeys(columns for columns, _ in together))
         self._tree = marginal_tree(self.sizes, tuple(sets + wide))
         starts = dict(zip(sets + [("wide", c) for c in wide], self._tree.offsets.tolist()))
@@ -145,7 +153,7 @@ class Residuals:
         self.length = int(self.offsets[-1])
         self._at = dict(zip(self.keys, self.offsets.tolist()))
         whole = [(key, tuple(self.sizes[c] for c in key[0])) for key in together if not key[1]]
-        self._turned = [_Turned(self._at[key], shape) for key, shape in whole]
+        self._turned = [_Turned(self._at[key], key[0], shape) for key, shape in whole]
         leaves, features = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
         weights, plain = [np.empty(0)], True
         for key, target in together.items():
@@ -169,6 +177,17 @@ class Residuals:
             for j, c in enumerate(s)
         ]
         self._axes = np.array(axes, dtype=np.int64).reshape(-1, 4)
+
+    def _too_long_apart(self, wide: set[Columns]) -> set[Columns]:
+        """These marginals, where they are to be turned as one; none of them where they are taken apart."""
+        if sum(2.0 ** len(columns) for columns in wide) > _MOST_SETS:
+            return wide
+        apart = sum(self._volume(columns) for columns in _subsets(wide))
+        return wide if apart > _MOST_APART * sum(self._volume(columns) for columns in wide) else set()
+
+    def _alone(self, target: Target) -> bool:
+        """Whether a target is a vector of its own, and shares no interactions of its columns with other targets."""
+        return target.partition or target.columns in self._whole
 
     def _volume(self, columns: Sequence[int]) -> int:
         return math.prod(self.sizes[c] for c in columns)
@@ -234,6 +253,32 @@ class Residuals:
             found[one.place] = [_of_order(strengths, order) for order in orders] / np.sqrt(one.copies)
         return found
 
+    def repeats(self, precision: Vector) -> Vector:
+        """For each entry the precision of all measurements of its interaction together, over that of its own.
+
+        It is 1 where all are pooled. Marginals that are turned as one keep theirs apart where they overlap.
+        """
+        found = np.ones(self.length)
+        if not self._turned:
+            return found
+        # By sets of columns of more than one value, as numbers; what is about one value is nothing.
+        bits = {column: 1 << place for place, column in enumerate(c for c, size in enumerate(self.sizes) if size > 1)}
+        together: dict[int, float] = {}
+        own = []
+        for (columns, kind), start, end in zip(self.keys, self.offsets.tolist(), self.offsets[1:].tolist()):
+            if kind == INTERACTION and bits.keys() >= set(columns):
+                mask = sum(bits[column] for column in columns)
+                own.append((slice(start, end), np.array([mask]), precision[start : start + 1]))
+        for one in self._turned:
+            masks = np.array([bits.get(column, 0) for column in one.columns], dtype=np.int64) @ one.axes
+            own.append((one.place, masks, precision[one.place] / one.copies))
+        for _, masks, precisions in own:
+            for mask, at in zip(*(each.tolist() for each in np.unique(masks, return_index=True))):
+                together[mask] = together.get(mask, 0.0) + float(precisions[at])
+        for place, masks, precisions in own:
+            found[place] = np.array([together[mask] for mask in masks.tolist()]) / precisions
+        return found
+
     def interactions(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """For each entry the number of its interaction; and how many dimensions each of these has.
 
@@ -263,7 +308,7 @@ class Residuals:
         sums, weights = np.zeros(self.length), np.zeros(self.length)
         groups: dict[tuple[int, ...], list[Target]] = {}
         for target in targets:
-            if target.undivided:
+            if self._alone(target):
                 start = self._at[target.key]
                 sums[start : start + target.fractions.size] += target.weight * target.fractions
                 weights[start : start + target.fractions.size] += target.weight
