@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -83,10 +84,26 @@ def test_a_fit_never_expects_more_than_least_squares_nor_less_for_more_noise(mad
 def test_the_largest_of_many_errors():
     """The mean of 4,000 maxima has a deviation of about 0.01 of 4.36; Gumbel's law is within a twentieth."""
     volumes, deviations = np.array([200.0, 20.0]), np.array([1.0, 2.0])
-    draws = np.random.Generator(np.random.PCG64(1)).normal(size=(4000, 220)) * np.repeat(deviations, [200, 20])
-    largest = Errors(deviations=deviations, volumes=volumes).largest / TAIL
-    assert np.abs(draws).max(axis=1).mean() == pytest.approx(largest, rel=0.05)
-    assert Errors(deviations=np.ones(2), volumes=volumes).mean == pytest.approx(math.sqrt(2 / math.pi))
+    rng = np.random.Generator(np.random.PCG64(1))
+    each = np.repeat(deviations, [200, 20])
+    errors = Errors(deviations=deviations, volumes=volumes, unshrunk=deviations)
+    gaussian = np.abs(rng.normal(size=(4000, 220)) * each).max(axis=1).mean()
+    assert gaussian == pytest.approx(errors.largest / TAIL, rel=0.05)
+    laplace = np.abs(rng.laplace(scale=math.sqrt(1 / 2), size=(4000, 220)) * each).max(axis=1).mean()
+    assert laplace == pytest.approx(replace(errors, own=1.0, kind="laplace").largest, rel=0.05)
+    assert replace(errors, deviations=np.ones(2)).mean == pytest.approx(math.sqrt(2 / math.pi))
+
+
+def test_a_ridge_takes_errors_from_small_cells_and_leaves_large_ones():
+    """Of a whole table the largest error is that of its noise, however small the others are."""
+    one = Interactions.of(marginals_of(schema_of(4, 4, 4, 4), [(0, 1, 2, 3)]))
+    plain, fitted = one.least_squares(0.05), one.fitted(0.05)
+    assert fitted.mean < 0.3 * plain.mean
+    assert 0.8 * plain.largest < fitted.largest <= plain.largest
+    assert one.fitted(0.05, kind="laplace").largest > 1.3 * fitted.largest
+    # Where many marginals say the same of a cell, little of its error is its own noise.
+    many = Interactions.of(marginals_of(schema_of(*(2,) * 12), list(combinations(range(12), 3))))
+    assert many.least_squares(0.05).own < 0.3
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])

@@ -142,6 +142,22 @@ def test_one_marginal_of_many_columns_is_fitted_no_worse_than_it_was_measured(se
     assert max(singles) < 4 * sigma * math.sqrt(128)
 
 
+@pytest.mark.parametrize("sizes", [(30, 20), (4,) * 6])
+def test_a_cell_that_stands_out_of_its_noise_is_not_taken_for_noise(sizes):
+    """A tenth of the rows lies in one cell of many, all others everywhere. The noise has a fixed seed."""
+    domain, rows, sigma = domain_of(*sizes), 5000.0, 50.0
+    table = np.full(domain.cells, 0.9 * rows / domain.cells)
+    table[domain.cells // 3] += 0.1 * rows
+    noisy = table + sigma * coins(8).normal(size=domain.cells)
+    one = Measurement(tuple(range(len(sizes))), noisy, sigma)
+    missed = [
+        np.abs(fit_histogram(domain, [one], rows, refits=refits, adapt=True).weights * rows - noisy)[domain.cells // 3]
+        for refits in (0, 3)
+    ]
+    assert missed[0] > 4 * sigma
+    assert missed[1] < 2 * sigma
+
+
 @LAW
 @given(domains, st.integers(0, 99), st.floats(0.5, 50))
 def test_fits_are_distributions_whatever_the_noise(domain, seed, sigma):

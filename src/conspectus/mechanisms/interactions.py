@@ -23,13 +23,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from conspectus.privacy.events import Kind
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload
 from conspectus.synopses.fitting.lbfgs import Vector
@@ -43,15 +44,26 @@ MOST_SETS = 1 << 22
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Errors:
-    """Typical errors of the cells of some marginals, as fractions of the rows: one deviation for each marginal."""
+    """Typical errors of the cells of some marginals, as fractions of the rows.
+
+    Attributes:
+        deviations: One for each marginal, on average over its cells.
+        volumes: How many cells each has.
+        unshrunk: The deviations without the ridge.
+        own: Which part of the error of a cell is its own noise, undivided by what other marginals say of it.
+        kind: The kind of that noise.
+    """
 
     deviations: Vector
     volumes: Vector
+    unshrunk: Vector
+    own: float = 0.0
+    kind: Kind = "gaussian"
 
     @property
     def mean(self) -> float:
         """The mean size of a Gaussian error of these deviations."""
-        return float(self.deviations @ self.volumes / self.volumes.sum()) * math.sqrt(2 / math.pi)
+        return self.typical * math.sqrt(2 / math.pi)
 
     @property
     def typical(self) -> float:
@@ -64,12 +76,19 @@ class Errors:
         top = float(self.deviations.max())
         if top == 0 or self.volumes.sum() < 2:
             return top
+        # A ridge leaves large cells as they were measured: among these the noise that is their own goes as far as ever.
+        alike = TAIL * _level("gaussian", np.maximum(self.deviations, 1e-3 * top), self.volumes)
+        return max(alike, self.own * _level(self.kind, np.maximum(self.unshrunk, 1e-3 * top), self.volumes))
 
-        def above(level: float) -> float:
-            tails = ndtr(-level / np.maximum(self.deviations, 1e-3 * top))
-            return float(2 * (self.volumes @ tails)) - math.exp(-np.euler_gamma)
 
-        return float(brentq(above, 0.0, 40 * top)) * TAIL if above(0.0) > 0 else top
+def _level(kind: Kind, deviations: Vector, often: Vector) -> float:
+    """Above which e^(−γ) of so many noises of these deviations are."""
+
+    def above(level: float) -> float:
+        tails = 2 * ndtr(-level / deviations) if kind == "gaussian" else np.exp(-math.sqrt(2) * level / deviations)
+        return float(often @ tails) - math.exp(-np.euler_gamma)
+
+    return float(brentq(above, 0.0, 80 * deviations.max())) if above(0.0) > 0 else float(deviations.max())
 
 
 class Interactions:
@@ -108,11 +127,16 @@ class Interactions:
         few = 0 < len(workload.columns) < 63 and sum(2.0 ** len(b.columns) for b in workload.blocks) <= MOST_SETS
         return cls(workload) if marginals and few else None
 
-    def least_squares(self, noise: float) -> Errors:
+    def least_squares(self, noise: float, *, kind: Kind = "gaussian") -> Errors:
         """What noise of this deviation on every cell of every marginal leaves after least squares: exact."""
-        return self._errors(self.dimensions * noise**2 * self._averaging(1.0))
+        errors = self._errors(self.dimensions * noise**2 * self._averaging(1.0))
+        # In the estimate of a cell its own noise has the weight Var/σ²: 1 where marginals have nothing in common.
+        own = float(self.volumes @ errors.deviations**2 / self.volumes.sum()) / noise**2 if noise else 0.0
+        return replace(errors, own=min(own, 1.0), kind=kind)
 
-    def fitted(self, noise: float, *, ridge: float = 1.0, share: float = 1.0, chosen: bool = False) -> Errors:
+    def fitted(
+        self, noise: float, *, kind: Kind = "gaussian", ridge: float = 1.0, share: float = 1.0, chosen: bool = False
+    ) -> Errors:
         """What a maximum-entropy fit leaves.
 
         A set of columns that the measured marginals hold μ times on average is measured with probability q = min(1, μ).
@@ -122,6 +146,7 @@ class Interactions:
 
         Args:
             noise: The deviation of the noise on each cell, as a fraction of the rows.
+            kind: The kind of noise.
             ridge: The strength of the fit's ridge, as `fit_histogram` takes it.
             share: The share of the marginals that is measured.
             chosen: Whether those were chosen for being the most wrong; otherwise they are spread evenly.
@@ -138,7 +163,8 @@ class Interactions:
             late = -np.log(np.maximum(measured, 1e-12))
             left = np.clip(1 - measured * (1 + late + late**2 / 2), 0, 1)
         signal = SKEW**self.orders * FADING ** (2.0 - 2.0 * self.orders)
-        return self._errors(self.dimensions * (squares + left * signal))
+        errors = self._errors(self.dimensions * (squares + left * signal))
+        return errors if share < 1 else replace(self.least_squares(noise, kind=kind), deviations=errors.deviations)
 
     def planned(self, deviations: Mapping[tuple[int, ...], float], *, fitted: bool = True) -> Errors:
         """What residuals that are measured one by one leave, as `fitted` says it of whole marginals.
@@ -165,4 +191,5 @@ class Interactions:
 
     def _errors(self, squares: Vector) -> Errors:
         summed = np.bincount(self._owners, weights=squares[self._sets], minlength=len(self.volumes))
-        return Errors(deviations=np.sqrt(summed) / self.volumes, volumes=self.volumes)
+        deviations = np.sqrt(summed) / self.volumes
+        return Errors(deviations=deviations, volumes=self.volumes, unshrunk=deviations)

@@ -180,8 +180,8 @@ def _expected(problem: Problem, plan: LoopPlan) -> tuple[float, float]:
     interactions = Interactions.of(candidates.workload)
     if interactions is not None:
         noise, share = deviation_of(law) / rows, rounds / len(candidates)
-        found = interactions.fitted(noise, ridge=RIDGE, share=share, chosen=True)
-        blind = interactions.fitted(noise, ridge=RIDGE, share=share)
+        found = interactions.fitted(noise, kind=law.kind, ridge=RIDGE, share=share, chosen=True)
+        blind = interactions.fitted(noise, kind=law.kind, ridge=RIDGE, share=share)
         # Among errors below the selection's own, about ln|candidates|/ε of Theorem 3.11, it chooses blindly.
         seen = math.log(len(candidates)) * problem.max_rows / float(problem.selection(plan.select)) / rows
         return found.mean * rows, max(found.largest, min(blind.largest, seen)) * rows

@@ -347,10 +347,10 @@ class Projection(Mechanism[ProjectionPlan]):
         if interactions is not None:
             noise = deviation_of(law)
             if self.norm == "entropy":
-                errors = interactions.fitted(noise / rows)
+                errors = interactions.fitted(noise / rows, kind=law.kind)
                 return errors.mean * rows, errors.largest * rows
             # Least squares, of which only the possible answers take more away: a little too much is expected.
-            errors = interactions.least_squares(noise)
+            errors = interactions.least_squares(noise, kind=law.kind)
             return errors.mean, errors.largest
         # The noise in the space of possible answers stays, but for what non-negativity removes.
         dimensions = min(problem.cells, len(asked), degrees(problem))

@@ -82,7 +82,7 @@ def _expected(problem: Problem, plan: BoostingPlan, law: Noise, ridge: float) ->
         rates = np.cumsum(plan.sampling.rates)
         middle = int(np.searchsorted(rates, rates[-1] / 2))
         share = (plan.first + sum(plan.sampling.draws[:middle])) / len(candidates)
-        errors = interactions.fitted(deviation_of(law) / rows, ridge=ridge, share=share)
+        errors = interactions.fitted(deviation_of(law) / rows, kind=law.kind, ridge=ridge, share=share)
         return errors.mean * rows, errors.largest * rows
     hidden = BOOSTING_UNMEASURED * left_out(problem, candidates, plan.first, gap=BOOSTING_GAP)
     if problem.workload.denominator:

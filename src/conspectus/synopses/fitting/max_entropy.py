@@ -9,7 +9,7 @@ by its dual, log Z(θ) − ⟨θ, ȳ/N⟩ + ½ Σ λ_S ‖θ_S‖² with p ∝ e
 constraints: p is non-negative with sum 1 whatever the noise did. The ridge λ keeps the fit from chasing the noise;
 L-BFGS solves it, and the gradient at the end says whether it did. On request the ridge follows what was measured: it
 is larger where that is mostly noise (`independence`), and smaller where an interaction stands out of its noise. Such
-ones are found by their misses, and the fit is solved again.
+ones are found by their misses, and the fit is solved again; so are single cells (`standing_out`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from conspectus.synopses.fitting.lbfgs import Vector
 from .independence import adapted, softmax
 from .lbfgs import dot, minimise
 from .residuals import Part, Residuals, Target
+from .standing_out import StandingOut
 
 _LEAST_RIDGE = 1e-9
 # κ for interactions of one, two, and three or more columns. Chosen on NLTCS (all 3-way marginals, three noise levels)
@@ -128,6 +129,7 @@ def fit_histogram(
     return _fit_pooled(
         residuals,
         *pooled,
+        targets=targets,
         ridge=ridge,
         start=start,
         steps=steps,
@@ -193,6 +195,7 @@ def _fit_pooled(
     wanted: Vector,
     precision: Vector,
     *,
+    targets: Sequence[Target] = (),
     ridge: float,
     start: Potentials | None,
     steps: int,
@@ -200,18 +203,26 @@ def _fit_pooled(
     refits: int,
     adapt: bool,
 ) -> Fit:
-    """Solve the fit to one measurement of each feature, and again where the ridge hid an interaction."""
+    """Solve the fit to one measurement of each feature, and again where the ridge hid an interaction, or cells of the
+    targets that these are pooled from."""
     # What is measured r times, with a ridge each, has an r-th of it: √r times as much is the ridge of their average.
     repeats = np.sqrt(residuals.repeats(precision))
     strength = np.maximum(ridge * residuals.by_order(KAPPA) * repeats / np.sqrt(precision), _LEAST_RIDGE)
     strength, base = adapted(residuals, wanted, precision, strength) if adapt else (strength, None)
-    solve = partial(solve_dual, residuals, marginals, wanted, steps=steps, tolerance=tolerance, base=base)
-    fit = solve(strength, start=start)
+    solve = partial(solve_dual, steps=steps, tolerance=tolerance, base=base)
+    fit = solve(residuals, marginals, wanted, strength, start=start)
+    out, first = StandingOut(residuals.sizes, targets, _HIDDEN), residuals.length
     for _ in range(refits):
         strength, loosened = _loosen(residuals, fit, strength, precision)
-        if not loosened:
+        if out.more(fit.weights):
+            # Features of these cells come after all others, which stay as they are.
+            residuals = Residuals(residuals.sizes, [*targets, *out.targets])
+            marginals, wanted, precision = residuals.pool([*targets, *out.targets])
+            own = ridge * KAPPA[0] / np.sqrt(precision[first:])
+            strength = np.concatenate([strength[:first], np.maximum(own, _LEAST_RIDGE)])
+        elif not loosened:
             break
-        again = solve(strength, start=fit.potentials)
+        again = solve(residuals, marginals, wanted, strength, start=fit.potentials)
         fit = replace(again, evaluations=fit.evaluations + again.evaluations)
     return fit
 

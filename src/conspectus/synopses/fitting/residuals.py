@@ -179,8 +179,9 @@ class Residuals:
         self._axes = np.array(axes, dtype=np.int64).reshape(-1, 4)
 
     def _too_long_apart(self, wide: set[Columns]) -> set[Columns]:
-        """These marginals, where they are to be turned as one; none of them where they are taken apart."""
-        if sum(2.0 ** len(columns) for columns in wide) > _MOST_SETS:
+        """These marginals, where they are to be turned as one; none of them where they are taken apart, since they
+        have so much in common."""
+        if len(wide) < 2 or sum(2.0 ** len(columns) for columns in wide) > _MOST_SETS:
             return wide
         apart = sum(self._volume(columns) for columns in _subsets(wide))
         return wide if apart > _MOST_APART * sum(self._volume(columns) for columns in wide) else set()
