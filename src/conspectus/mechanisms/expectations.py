@@ -40,7 +40,8 @@ FADING = 5.0
 
 TAIL = 1.15
 """The largest error, over what it would be if all cells were alike: errors are larger in the larger cells. Measured on
-NLTCS and on made tables."""
+NLTCS and on made tables. `python -m bench.whole_tables` prints what was expected of one whole table, and what was
+done."""
 
 # mwem, where some questions are no marginals.
 

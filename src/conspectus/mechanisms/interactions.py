@@ -164,7 +164,11 @@ class Interactions:
             left = np.clip(1 - measured * (1 + late + late**2 / 2), 0, 1)
         signal = SKEW**self.orders * FADING ** (2.0 - 2.0 * self.orders)
         errors = self._errors(self.dimensions * (squares + left * signal))
-        return errors if share < 1 else replace(self.least_squares(noise, kind=kind), deviations=errors.deviations)
+        if share < 1:
+            return errors
+        plain = self.least_squares(noise, kind=kind)
+        # Of a table with fewer rows than the noise has, no cell is large enough to keep its own.
+        return replace(plain, deviations=errors.deviations, own=plain.own / (1 + noise))
 
     def planned(self, deviations: Mapping[tuple[int, ...], float], *, fitted: bool = True) -> Errors:
         """What residuals that are measured one by one leave, as `fitted` says it of whole marginals.

@@ -278,9 +278,9 @@ class Projection(Mechanism[ProjectionPlan]):
         measured = list(measurements(asked, problem.held, noisy, nearly, total.divisor))
         parameters: dict[str, object] = {"norm": self.norm, "noise": law.kind, "scale": nearly.scale}
         if self.norm == "entropy":
-            fit = fit_histogram(held, measured, total.divisor, steps=self.evaluations, refits=REFITS, adapt=True)
-            weights = fit.weights
-            parameters |= {"converged": fit.converged, "gradient": fit.gradient}
+            fitted = partial(fit_histogram, refits=REFITS, adapt=True, heavy_tails=law.kind == "laplace")
+            fit = fitted(held, measured, total.divisor, steps=self.evaluations)
+            weights, parameters = fit.weights, parameters | {"converged": fit.converged, "gradient": fit.gradient}
         else:
             nearest = fit_least_squares(held, measured, total.divisor, steps=self.evaluations)
             weights = nearest.weights

@@ -89,6 +89,7 @@ class MaximumEntropy:
             steps=self.evaluations * (4 if last else 1),
             ridge=self.ridge,
             refits=REFITS,
+            heavy_tails=law.kind == "laplace",
         )
         self.potentials = fit.potentials
         return fit.weights

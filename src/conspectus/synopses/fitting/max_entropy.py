@@ -104,14 +104,16 @@ def fit_histogram(
     tolerance: float | None = None,
     refits: int = 0,
     adapt: bool = False,
+    heavy_tails: bool = False,
 ) -> Fit:
     """Fit the maximum-entropy histogram to noisy marginals of a table of `total` rows.
 
     `start` is the `potentials` of an earlier fit; `steps` bounds the evaluations; `ridge` multiplies every κ. The fit
     counts as converged once every condition holds to within `tolerance`, by default a fiftieth of the smallest noise,
-    in fractions, and never finer than 1e-7. Interactions that the ridge holds further from their measurement than
-    noise explains get a smaller one, and the fit is solved again, at most `refits` times. With `adapt` the ridge is
-    larger where measurements are mostly noise around independent columns.
+    in fractions, and never finer than 1e-7. Interactions and cells that the ridge holds further from their measurement
+    than noise explains get a smaller one, and the fit is solved again, at most `refits` times; `heavy_tails` says that
+    the noise is Laplace. With `adapt` the ridge is larger where measurements are mostly noise around independent
+    columns.
     """
     measurements = [in_schema_order(domain, measurement) for measurement in measurements]
     fractions = as_fractions(measurements, total)
@@ -130,6 +132,7 @@ def fit_histogram(
         residuals,
         *pooled,
         targets=targets,
+        heavy_tails=heavy_tails,
         ridge=ridge,
         start=start,
         steps=steps,
@@ -196,6 +199,7 @@ def _fit_pooled(
     precision: Vector,
     *,
     targets: Sequence[Target] = (),
+    heavy_tails: bool = False,
     ridge: float,
     start: Potentials | None,
     steps: int,
@@ -211,7 +215,7 @@ def _fit_pooled(
     strength, base = adapted(residuals, wanted, precision, strength) if adapt else (strength, None)
     solve = partial(solve_dual, steps=steps, tolerance=tolerance, base=base)
     fit = solve(residuals, marginals, wanted, strength, start=start)
-    out, first = StandingOut(residuals.sizes, targets, _HIDDEN), residuals.length
+    out, first = StandingOut(residuals.sizes, targets, chance=_HIDDEN, heavy_tails=heavy_tails), residuals.length
     for _ in range(refits):
         strength, loosened = _loosen(residuals, fit, strength, precision)
         if out.more(fit.weights):
