@@ -32,7 +32,9 @@ def nested(name: str, depth: int) -> str:
     return name * depth + "b" + ("]" if name.endswith("[") else ")") * depth
 
 
-@pytest.mark.parametrize("depth", [15, 25, 40, 300])
+@pytest.mark.parametrize(
+    "depth", [pytest.param(15, marks=pytest.mark.audit), 25, pytest.param(40, marks=pytest.mark.audit), 300]
+)
 @pytest.mark.parametrize("name", [*READ_AGAIN, *WRITTEN_AGAIN])
 def test_names_nested_in_themselves_are_refused_at_every_door(name: str, depth: int) -> None:
     for door in nested_sql.DOORS:
@@ -140,7 +142,7 @@ def cnf(columns: int, clauses: int, width: int = 3) -> tuple[cs.Schema, str]:
 
 @pytest.mark.parametrize(
     ("columns", "clauses", "width"),
-    [(40, 170, 3), (100, 430, 3), (16, 600, 8)],
+    [(40, 170, 3), pytest.param(100, 430, 3, marks=pytest.mark.audit), (16, 600, 8)],
 )
 def test_hard_formulas_are_refused_by_a_count_of_what_is_looked_at(columns: int, clauses: int, width: int) -> None:
     schema, text = cnf(columns, clauses, width)

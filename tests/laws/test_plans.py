@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import doctest
-import importlib
 from fractions import Fraction
 from itertools import product
 
@@ -190,22 +188,9 @@ def test_a_plan_shares_out_the_whole_budget_and_no_more(neighbours, budget):
 
 
 @pytest.mark.parametrize("name", [*ITERATED, *OF_PAPERS])
-def test_every_setting_is_explained_and_the_example_runs(name):
+def test_every_setting_is_explained_with_an_example(name):
     kind = OFFLINE[name].load()
     text, _, example = kind.__doc__.partition("Example:")
-    assert example
+    assert ">>> " in example
     for setting in dataclasses.fields(kind):
         assert f"\n        {setting.name}: " in text.split("Args:")[1]
-    _run_examples(kind)
-
-
-@pytest.mark.parametrize("name", ["NoisySample", "OwnGenerator"])
-def test_the_examples_of_generators_run(name):
-    _run_examples(getattr(cs, name))
-
-
-def _run_examples(kind):
-    module = importlib.import_module(kind.__module__)
-    (test,) = [test for test in doctest.DocTestFinder(recurse=False).find(kind, kind.__name__, module) if test.examples]
-    said = []
-    assert doctest.DocTestRunner().run(test, out=said.append).failed == 0, "".join(said)

@@ -112,7 +112,7 @@ RATES = (
 def test_no_select_costs_or_asks_more_than_its_quote(mechanism, settings, neighbours):
     """Whatever is known beforehand, and of several rates in one SELECT, whose counts tell each other."""
     _, table = people(400, neighbours=neighbours)
-    for first in range(len(RATES)):
+    for first in range(len(RATES) if neighbours == "replace" else 1):
         with cs.open_session(table, epsilon=20.0, questions=200, mechanism=mechanism, **settings) as session:
             for select in (*RATES[first:], *RATES[:first]):
                 quote, asked, left = session.quote(select), session.asked, session.remaining

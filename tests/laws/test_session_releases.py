@@ -104,8 +104,15 @@ SESSIONS = [
 ]
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
-@pytest.mark.parametrize("questions", [8, 400])
+@pytest.mark.parametrize(
+    ("neighbours", "questions"),
+    [
+        ("replace", 8),
+        ("add-remove", 400),
+        pytest.param("replace", 400, marks=pytest.mark.audit),
+        pytest.param("add-remove", 8, marks=pytest.mark.audit),
+    ],
+)
 @pytest.mark.parametrize(("mechanism", "budget", "settings"), SESSIONS)
 def test_the_release_of_a_session_says_what_the_session_said(
     mechanism, budget, settings, questions, neighbours, tmp_path
