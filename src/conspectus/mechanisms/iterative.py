@@ -259,10 +259,21 @@ class Refit:
         """Remember what was measured, for the next time that the fit is solved."""
         self.measured.extend(measurements(step.question, self.columns, step.noisy, step.law, total))
 
-    def solve(self, total: float, evaluations: int) -> None:
-        """Solve the fit anew, from where it stands: for the last time, to convergence."""
-        start, measured = self._fit.potentials, tuple(self.measured)
-        self._fit = fit_histogram(self.held, measured, total, start=start, steps=evaluations, ridge=self.ridge)
+    def solve(self, total: float, evaluations: int, *, refits: int = 0, heavy_tails: bool = False) -> None:
+        """Solve the fit anew, from where it stands: for the last time, to convergence.
+
+        `refits` and `heavy_tails` are those of `fit_histogram`: whether the ridge gives way to what stands out.
+        """
+        self._fit = fit_histogram(
+            self.held,
+            tuple(self.measured),
+            total,
+            start=self._fit.potentials,
+            steps=evaluations,
+            ridge=self.ridge,
+            refits=refits,
+            heavy_tails=heavy_tails,
+        )
 
 
 def fitted_deviation(law: Noise) -> float:

@@ -59,6 +59,9 @@ from .total import find_total, left_after_total, of_fractions
 RIDGE = 0.1
 """Few marginals are measured, each well: a lighter ridge than for noise on everything (measured on NLTCS)."""
 
+REFITS = 3
+"""How often the last fit may be solved again where the ridge hid what was measured, as `projection` does it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mwem(Mechanism[LoopPlan]):
@@ -133,7 +136,8 @@ class Mwem(Mechanism[LoopPlan]):
         for step in steps(curator, problem, plan, rule, total.divisor):
             rule.update(step, total.divisor)
             told.append(step)
-        rule.solve(total.divisor, 10 * self.evaluations)
+        heavy_tails = any(step.law.kind == "laplace" for step in told)
+        rule.solve(total.divisor, 30 * self.evaluations, refits=REFITS, heavy_tails=heavy_tails)
         parameters = {
             "rounds": plan.rounds,
             "selection": self.selection,
