@@ -1,7 +1,7 @@
 """What `adaptive` expects of listed conjunctions and what it does: `python -m bench.listed`.
 
-The constants of the claim were chosen on other tables, which `mechanisms/expectations.py` names. Here are columns of
-Census-Income, Diabetic and ACS Income, and fewer rows of them.
+The constants of the claim were chosen on other tables, which `mechanisms/typical/expectations.py` names. Here are
+columns of Census-Income, Diabetic and ACS Income, and fewer rows of them.
 """
 
 from __future__ import annotations

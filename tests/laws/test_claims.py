@@ -17,9 +17,9 @@ from tests.reference import truth_table
 import conspectus as cs
 from conspectus.counting.counters import count
 from conspectus.mechanisms.choosing import make
-from conspectus.mechanisms.expectations import TAIL
-from conspectus.mechanisms.interactions import Errors, Interactions
 from conspectus.mechanisms.mechanism import Claim, expected_size
+from conspectus.mechanisms.typical.expectations import TAIL
+from conspectus.mechanisms.typical.interactions import Errors, Interactions
 from conspectus.privacy.guarantee import Budget
 from conspectus.queries.workload import Workload
 from conspectus.releases.planning import problem_of
@@ -92,6 +92,15 @@ def test_the_largest_of_many_errors():
     laplace = np.abs(rng.laplace(scale=math.sqrt(1 / 2), size=(4000, 220)) * each).max(axis=1).mean()
     assert laplace == pytest.approx(replace(errors, own=1.0, kind="laplace").largest, rel=0.05)
     assert replace(errors, deviations=np.ones(2)).mean == pytest.approx(math.sqrt(2 / math.pi))
+
+
+@pytest.mark.parametrize("rows", [1_000, 10**6, 10**12])
+def test_noise_whose_square_is_no_float_is_planned_for(rows):
+    """Discrete noise far narrower than a count has a deviation near 0, whose square is 0."""
+    schema = schema_of(2, 2)
+    for rho in np.linspace(1_300, 1_900, 25):
+        plan = cs.plan(schema, cs.marginals(schema, 2), rows=rows, rho=float(rho))
+        assert "projection" in {claim.mechanism for claim in plan.claims}
 
 
 def test_a_ridge_takes_errors_from_small_cells_and_leaves_large_ones():

@@ -14,11 +14,11 @@ from tests.made import people
 import conspectus as cs
 from conspectus.mechanisms.boosting import parameters
 from conspectus.mechanisms.choosing import make
-from conspectus.mechanisms.expectations import ROWS_ASSUMED, UNKNOWN_ROWS
 from conspectus.mechanisms.iterative_construction import promised_alpha
 from conspectus.mechanisms.mechanism import NoMechanism, SettingError
 from conspectus.mechanisms.registry import OFFLINE
 from conspectus.mechanisms.total import SHARE
+from conspectus.mechanisms.typical.expectations import ROWS_ASSUMED, UNKNOWN_ROWS
 from conspectus.privacy.guarantee import Budget
 from conspectus.releases.planning import problem_of
 

@@ -11,6 +11,7 @@ from tests.made import people
 import conspectus as cs
 from conspectus.mechanisms.online_mechanism import NoGuess
 from conspectus.queries import formulas
+from conspectus.queries.language.from_select import is_select
 from conspectus.queries.language.from_sql import NotAPredicate
 
 QUESTIONS = [
@@ -51,6 +52,33 @@ def test_a_question_never_costs_more_than_was_quoted(mechanism, budget) -> None:
             again = session.quote(question)
             assert (again.cost, again.repeated) == (0.0, 1)
             assert str(again).startswith("costs nothing")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'SELECT"region", COUNT(*) FROM people GROUP BY 1',
+        "SELECT(COUNT(*)) FROM people",
+        "select/**/count(*) from people",
+        "-- how many\nSELECT COUNT(*) FROM people",
+        "/* how many */ SELECT COUNT(*) FROM people",
+        ";SELECT COUNT(*) FROM people",
+        "FROM people SELECT COUNT(*)",
+        "SELECT-COUNT(*) FROM people",
+    ],
+)
+def test_a_select_is_quoted_however_it_begins(text) -> None:
+    """What `query` answers has a price that can be asked for."""
+    _, table = people()
+    with cs.open_session(table, mechanism="laplace", epsilon=1.0, questions=12) as session:
+        quote = session.quote(text)
+        session.query(text)
+        assert session.spent <= quote.cost * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("text", ["/*" * 100_000, "/**/" * 50_000 + "x", " ;(" * 50_000, "--" * 100_000, "from_x"])
+def test_telling_a_select_takes_one_pass(text) -> None:
+    assert not is_select(text)
 
 
 def test_fresh_noise_costs_exactly_what_was_quoted_and_then_nothing_is_left() -> None:

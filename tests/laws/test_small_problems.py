@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import conspectus as cs
-from conspectus.mechanisms.mechanism import kept_noise
+from conspectus.mechanisms.typical.question_facts import kept_noise
 
 COLUMNS = {"a": {"type": "boolean"}, "b": {"type": "boolean"}, "c": {"type": "integer", "min": 0, "max": 9}}
 SCHEMA = cs.Schema.from_dict({"name": "small", "columns": COLUMNS})

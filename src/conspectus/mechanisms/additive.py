@@ -20,7 +20,6 @@ from conspectus.curator.curator import Curator
 from conspectus.privacy.accounting import calibrate_laplace, declared_fit, scale_up
 from conspectus.privacy.events import Event, Noise, RowTotal
 from conspectus.privacy.guarantee import Budget
-from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.conjunctions import always
 from conspectus.queries.workload import Workload
@@ -43,7 +42,7 @@ from .mechanism import (
 )
 from .sharper_budgets import sharpened
 from .sums_of_noise import half_width
-from .total import SHARE, bought_total_law, take_total, total_act, with_total
+from .total import SHARE, bought_total_law, in_units, take_total, total_act, with_total
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,15 +55,6 @@ class NoisePlan:
     def asked(self, problem: Problem) -> Workload:
         """What is measured with the noise on answers."""
         return with_total(problem) if self.total is None else problem.workload.distinct()
-
-
-def in_units(problem: Problem) -> bool:
-    """Whether the total is private, and no answer a share of it: sums and means are in the units of their columns.
-
-    Then the total is only told beside the answers, and a small part of the budget is enough for it.
-    """
-    linear = all(isinstance(block, LinearQueries) for block in problem.workload.blocks)
-    return linear and not problem.total_is_public
 
 
 def _claim(name: str, problem: Problem, plan: NoisePlan, citations: tuple[str, ...]) -> Claim:
@@ -149,6 +139,7 @@ class Laplace(_Additive):
     """
 
     name: ClassVar[str] = "laplace"
+    answers_of_a_table: ClassVar[bool] = False
 
     def plan(self, problem: Problem) -> NoisePlan:
         """The noise that the whole budget buys, on the whole workload at once."""
@@ -200,6 +191,7 @@ class Gaussian(_Additive):
     """
 
     name: ClassVar[str] = "gaussian"
+    answers_of_a_table: ClassVar[bool] = False
 
     def plan(self, problem: Problem) -> NoisePlan:
         """The noise that the whole budget buys, on the whole workload at once."""

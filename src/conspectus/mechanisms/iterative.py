@@ -30,8 +30,9 @@ from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.synopsis import Total
 from conspectus.whole_numbers import MOST_TURNS
 
-from .expectations import UNMEASURED
 from .mechanism import Problem, check_settings, in_counts
+from .typical.expectations import UNMEASURED
+from .typical.question_facts import dimensions
 
 
 def check_rounds(rounds: int | None, *, selection: float, certificate: float) -> None:
@@ -95,9 +96,10 @@ def left_out(problem: Problem, candidates: Candidates, measured: int, *, gap: fl
 
     A marginal says nothing of single questions about other columns. Of prefixes and ranges the largest error is no
     less than the part `gap` of the rows, whatever the budget: nothing says where rows lie between two ends that were
-    measured.
+    measured, where there are many more ends than that. Where the questions that are measured span all others, nothing
+    is hidden.
     """
-    if measured >= len(candidates):
+    if measured >= min(len(candidates), dimensions(candidates.workload)):
         return 0.0
     blocks = candidates.workload.blocks
     whole = [set(block.columns) for block in blocks if isinstance(block, Marginal)]
@@ -105,7 +107,8 @@ def left_out(problem: Problem, candidates: Candidates, measured: int, *, gap: fl
     single = sum(len(block) for block in apart)
     if not single:
         return 0.0
-    between = gap * problem.planned_rows if any(isinstance(block, Intervals) for block in apart) else 0.0
+    ends = max((block.regular - 1 for block in apart if isinstance(block, Intervals)), default=0)
+    between = gap * problem.planned_rows * max(1 - measured / ends, 0.0) if ends else 0.0
     return max(_hidden(problem, single, measured), between)
 
 

@@ -48,7 +48,6 @@ from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
 
 from .bounds import FAILURE
 from .certificate import certified_width
-from .expectations import ITERATIVE_LEFT, ITERATIVE_LEFT_MEAN
 from .histograms import outcome
 from .iterative import (
     Candidates,
@@ -77,6 +76,8 @@ from .mechanism import (
     refuse_for,
 )
 from .total import find_total, left_after_total, of_fractions
+from .typical.expectations import ITERATIVE_LARGEST, ITERATIVE_LEFT, ITERATIVE_MEAN
+from .typical.question_facts import most_on_average, narrowness
 from .update_rules.offline_rules import MOST_TERMS, MedianRule, PerceptronRule
 from .update_rules.update_counts import median_updates, perceptron_updates
 
@@ -255,14 +256,16 @@ class IterativeConstruction(Mechanism[IterativePlan]):
         aim = plan.aim
         law = self._law(problem, problem.sensitivity(problem.workload[:1]), aim.rounds)
         left = remaining_error(aim.rounds, problem.cells) * aim.rows
-        largest = expected_maximum(law, aim.rounds) + left
+        balanced = expected_maximum(law, aim.rounds) + left
+        largest = ITERATIVE_LARGEST * balanced
+        mean = ITERATIVE_MEAN * narrowness(problem.workload) * balanced
         bound = None
         if self.theorem:
             bound = ErrorBound(value=HELD[self.rule] * plan.promised, theorem=CITES[0])
         claim = Claim(
             mechanism=self.name,
             expected_max=largest,
-            expected_mean=expected_size(law) + ITERATIVE_LEFT_MEAN * left,
+            expected_mean=min(mean, most_on_average(problem.workload) * aim.rows),
             bound=bound,
             memory=8 * 4 * problem.cells + 64 * len(problem.workload),
             citations=CITES,

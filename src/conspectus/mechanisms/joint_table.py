@@ -64,6 +64,7 @@ class JointTable(Mechanism[Noise]):
     """
 
     name: ClassVar[str] = "histogram"
+    answers_of_a_table: ClassVar[bool] = False
 
     def plan(self, problem: Problem) -> Noise:
         """The noise on each cell: of the two laws the one that spreads less for the whole budget."""

@@ -32,7 +32,7 @@ from conspectus.synopses.residual_answers import ResidualAnswers
 from conspectus.synopses.synopsis import Synopsis, Total
 
 from .bounds import FAILURE, Certificate
-from .expectations import ROWS_ASSUMED, UNKNOWN_ROWS
+from .typical.expectations import ROWS_ASSUMED, UNKNOWN_ROWS, VARIES
 
 if TYPE_CHECKING:  # a release that is read has no curator, and need not wait for databases
     from conspectus.curator.curator import Curator
@@ -211,8 +211,9 @@ class ErrorBound:
 class Claim:
     """What a mechanism says before anything is spent. Errors are in counts: `bound` is proved, the others typical.
 
-    `expected_width` is about how far the ends of a 95 % interval will be from the answer, in counts: None where no
-    interval is printed. `answered` is of sessions: at least how likely all declared questions are answered with a
+    `expected_within` is the factor by which the typical ones are right in nine of ten releases; None where nobody
+    knows. `expected_width` is about how far the ends of a 95 % interval will be from the answer, in counts: None where
+    no interval is printed. `answered` is of sessions: at least how likely all declared questions are answered with a
     guarantee, where the guess is as right as expected.
     """
 
@@ -225,9 +226,11 @@ class Claim:
     notes: tuple[str, ...] = ()
     expected_width: float | None = None
     answered: float | None = None
+    expected_within: float | None = None
 
     def __post_init__(self) -> None:
-        given = (number for number in (self.expected_width, self.answered) if number is not None)
+        perhaps = (self.expected_width, self.answered, self.expected_within)
+        given = (number for number in perhaps if number is not None)
         numbers = (self.expected_max, self.expected_mean, self.memory, *given)
         if any(type(number) not in (int, float) or not number >= 0 for number in numbers):
             raise ValueError("a claim expects errors and memory from 0 on")
@@ -270,6 +273,8 @@ class Mechanism(Protocol[Planned]):
     """
 
     name: ClassVar[str]
+    answers_of_a_table: ClassVar[bool] = True
+    """Whether some table could have given its answers. Plain noisy ones may lie far beyond the rows."""
 
     def plan(self, problem: Problem) -> Planned:
         """Everything about the release that public facts decide; `CannotServe` where it cannot serve them."""
@@ -308,23 +313,25 @@ class Proposal:
 
 
 def propose(mechanism: Mechanism[Any], problem: Problem) -> Proposal | Refusal:
-    """Plan once, and say what to expect.
+    """Plan once, and say what to expect, and how sure that is.
 
-    Typical errors are models. Here none is larger than the table, and none is smaller at worst than on average.
+    Typical errors are models. Here none of the answers of a table is wrong by more than its rows, and no error is
+    smaller at worst than on average.
     """
     try:
         plan = mechanism.plan(problem)
         claim = mechanism.claim(problem, plan)
     except (CannotServe, ScaleError) as why:
         return Refusal(mechanism=mechanism.name, reason=str(why))
-    most = problem.planned_denominator
+    most = problem.planned_denominator if mechanism.answers_of_a_table else math.inf
     mean, width = min(claim.expected_mean, most), claim.expected_width
     claim = dataclasses.replace(
         claim,
         notes=(*claim.notes, *problem.assumed),
         expected_mean=mean,
         expected_max=max(mean, min(claim.expected_max, most)),
-        expected_width=None if width is None else min(width, most),
+        expected_width=None if width is None else min(width, problem.planned_denominator),
+        expected_within=VARIES.get(claim.mechanism),
     )
     return Proposal(mechanism=mechanism, problem=problem, plan=plan, claim=claim)
 
@@ -346,14 +353,6 @@ def expected_size(law: Noise) -> float:
 def in_counts(law: Noise, grid: int) -> Noise:
     """A noise on steps of a grid as the noise in counts that it nearly is: for fits and expectations, not for tails."""
     return law if grid == 1 else Noise(law.kind, law.scale / grid)
-
-
-def kept_noise(part: float, questions: int) -> float:
-    """How much of its noise an answer keeps after a fit, where of many questions this part is left of each.
-
-    Many questions bound one another. One alone is bound by nothing, and keeps all of its noise.
-    """
-    return 1 - (1 - part) * (1 - 1 / math.sqrt(max(questions, 1)))
 
 
 def maximum_bound(law: Noise, coordinates: int, failure: float) -> float:

@@ -37,9 +37,7 @@ from conspectus.synopses.synopsis import Total
 from conspectus.whole_numbers import MOST_TURNS
 
 from .certificate import certified_width
-from .expectations import MWEM_GAP, MWEM_LARGEST, MWEM_MEAN, MWEM_UNMEASURED_MEAN
 from .histograms import outcome
-from .interactions import Interactions
 from .iterative import Candidates, LoopPlan, Refit, Step, check_rounds, left_out, steps
 from .mechanism import (
     Claim,
@@ -50,11 +48,13 @@ from .mechanism import (
     expected_maximum,
     expected_size,
     in_counts,
-    kept_noise,
     no_histogram,
     refuse_for,
 )
 from .total import find_total, left_after_total, of_fractions
+from .typical.expectations import MWEM_GAP, MWEM_LARGEST, MWEM_MEAN, MWEM_UNMEASURED_MEAN
+from .typical.interactions import Interactions
+from .typical.question_facts import kept_noise, left_by_fit
 
 RIDGE = 0.1
 """Few marginals are measured, each well: a lighter ridge than for noise on everything (measured on NLTCS)."""
@@ -188,7 +188,8 @@ def _expected(problem: Problem, plan: LoopPlan) -> tuple[float, float]:
         blind = interactions.fitted(noise, kind=law.kind, ridge=RIDGE, share=share)
         # Among errors below the selection's own, about ln|candidates|/ε of Theorem 3.11, it chooses blindly.
         seen = math.log(len(candidates)) * problem.max_rows / float(problem.selection(plan.select)) / rows
-        return found.mean * rows, max(found.largest, min(blind.largest, seen)) * rows
+        largest = max(found.largest, min(blind.largest, seen)) * rows
+        return found.mean * rows, max(largest, left_by_fit(problem.cells))
     # Of marginals, what is not measured is about as wrong as what is; of single questions, which tell little of one
     # another, it has the theorems' shape.
     hidden = left_out(problem, candidates, rounds, gap=MWEM_GAP)

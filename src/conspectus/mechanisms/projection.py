@@ -23,7 +23,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
@@ -48,9 +47,7 @@ from conspectus.whole_numbers import MOST_TURNS
 
 from .bounds import FAILURE
 from .certificate import certificate_acts
-from .expectations import PROJECTION_LARGEST, PROJECTION_MEAN, PROJECTION_UNMEASURED
 from .histograms import outcome
-from .interactions import Interactions
 from .iterative import Candidates, measurements, unmeasured
 from .mechanism import (
     CannotServe,
@@ -62,7 +59,6 @@ from .mechanism import (
     check_settings,
     expected_size,
     in_counts,
-    kept_noise,
     no_histogram,
     refuse_for,
 )
@@ -71,6 +67,9 @@ from .sharper_budgets import sharpened
 from .simulation.measured_through import Doors
 from .simulation.reruns import Asked, simulated_errors, where_they_work
 from .total import bought_total_law, find_total, left_after_total, of_fractions, total_act
+from .typical.expectations import PROJECTION_LARGEST, PROJECTION_MEAN, PROJECTION_UNMEASURED
+from .typical.interactions import Interactions
+from .typical.question_facts import dimensions, kept_noise, left_by_fit
 
 MOST_LISTED = 20_000
 MOST_PLANNED = 1 << 20
@@ -343,18 +342,18 @@ class Projection(Mechanism[ProjectionPlan]):
         if interactions is not None and plan.residuals is not None:
             spread = {columns: each / rows for columns, each in plan.residuals.deviations.items()}
             errors = interactions.planned(spread)
-            return errors.mean * rows, errors.largest * rows
+            return errors.mean * rows, max(errors.largest * rows, left_by_fit(problem.cells))
         if interactions is not None:
             noise = deviation_of(law)
             if self.norm == "entropy":
                 errors = interactions.fitted(noise / rows, kind=law.kind)
-                return errors.mean * rows, errors.largest * rows
+                return errors.mean * rows, max(errors.largest * rows, left_by_fit(problem.cells))
             # Least squares, of which only the possible answers take more away: a little too much is expected.
             errors = interactions.least_squares(noise, kind=law.kind)
             return errors.mean, errors.largest
         # The noise in the space of possible answers stays, but for what non-negativity removes.
-        dimensions = min(problem.cells, len(asked), degrees(problem))
-        mean = kept_noise(PROJECTION_MEAN, len(asked)) * expected_size(law) * math.sqrt(dimensions / len(asked))
+        spanned = min(len(asked), dimensions(problem.workload))
+        mean = kept_noise(PROJECTION_MEAN, len(asked)) * expected_size(law) * math.sqrt(spanned / len(asked))
         largest = mean * math.sqrt(math.pi / 2) * math.sqrt(2 * math.log(2 * len(asked))) * PROJECTION_LARGEST
         # Where single questions are many they bound one another: the theorem's shape. Of a pure budget each of those
         # that one row satisfies gets its part.
@@ -373,21 +372,6 @@ def _listed(asked: Workload) -> int:
 def max_satisfied(asked: Workload) -> int:
     """How many queries one record can satisfy: the largest squared length of a column of A, rounded up."""
     return -(-asked.sensitivity(Relation(Neighbours.ADD_REMOVE)).l2_squared // asked.grid**2)
-
-
-def degrees(problem: Problem) -> int:
-    """The dimension of the space that the questions span: that of each interaction that a marginal holds, once, and one
-    for each single question, at most."""
-    interactions: set[tuple[int, ...]] = set()
-    sizes = problem.workload.domain.sizes
-    single = 0
-    for block in problem.workload.blocks:
-        if isinstance(block, Marginal) and len(block.columns) <= 8:
-            held = sorted(block.columns)
-            interactions |= {each for size in range(len(held) + 1) for each in combinations(held, size)}
-        else:
-            single += len(block)
-    return single + sum(math.prod(sizes[c] - 1 for c in columns) for columns in interactions)
 
 
 def rms_bound(law: Noise, rows: int, satisfied: int, queries: int, cells: int) -> float:

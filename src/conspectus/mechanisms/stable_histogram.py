@@ -26,6 +26,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from conspectus.curator.acts import keys_act
 from conspectus.curator.curator import Curator
@@ -36,12 +37,15 @@ from conspectus.privacy.relation import Neighbours
 from conspectus.queries.addresses import exact
 from conspectus.queries.blocks.sparse_queries import SparseQueries
 from conspectus.queries.rules import demand
+from conspectus.queries.workload import Workload
 from conspectus.synopses.published_records import PublishedRecords
 from conspectus.synopses.sparse_table import SparseTable
 
 from .mechanism import CannotServe, Claim, Mechanism, Outcome, Problem, expected_maximum, root_up
 from .sums_of_noise import half_width
 from .total import bought_from, of_fractions, take_total, total_act
+from .typical.expectations import STABLE_RECORDS
+from .typical.question_facts import nominal_shares
 
 SEEN = 0.01
 """Records of single rows that may be expected to be shown before a claim says so."""
@@ -112,23 +116,17 @@ class StableHistogram(Mechanism[StableHistogramPlan]):
 
     def claim(self, problem: Problem, plan: StableHistogramPlan) -> Claim:
         rows, level = problem.planned_rows, plan.threshold
-        sizes = [
-            np.diff(block.offsets) if isinstance(block, SparseQueries) else np.array([rows])
-            for block in problem.workload.blocks
-        ]
-        listed = np.concatenate(sizes)
-        # What stays below the threshold is lost: how much that is depends on the table. Rare records are the rule.
-        most = float(min(int(listed.max(initial=1)) * level, rows))
-        lost = np.minimum(listed * float(level), rows)  # as whole numbers of 64 bits they could wrap around
+        lost, summed = _typical(problem.workload, rows=rows, level=level)
+        noise = np.sqrt(np.maximum(summed, 1.0))
         claim = Claim(
             mechanism=self.name,
-            expected_max=most + expected_maximum(plan.law, len(problem.workload)),
-            expected_mean=float(lost.mean()) / 2 + plan.law.scale,
+            expected_max=float(lost.max()) + float(noise.max()) * expected_maximum(plan.law, len(problem.workload)),
+            expected_mean=float(lost.mean()) / 2 + float(noise.mean()) * plan.law.scale,
             bound=None,
             memory=64 * rows,
             citations=("Dwork & Roth 2014, Algorithm 13 (idea)", "Korolova et al. 2009; Bun, Nissim & Stemmer 2016"),
             notes=_notes(level, problem.budget.delta, rows),
-            expected_width=most + half_width(plan.law),
+            expected_width=min(_width(problem.workload, plan, rows=rows, lost=float(lost.max())), rows),
         )
         return of_fractions(problem, claim)
 
@@ -151,6 +149,43 @@ class StableHistogram(Mechanism[StableHistogramPlan]):
             total=total,
             parameters={"scale": plan.law.scale, "threshold": plan.threshold, "keys": len(keys)},
         )
+
+
+def _records(workload: Workload, *, else_: int) -> NDArray[np.float64]:
+    """How many records each question lists; `else_` for questions that list none."""
+    sizes = [
+        np.diff(block.offsets) if isinstance(block, SparseQueries) else np.full(len(block), else_)
+        for block in workload.blocks
+    ]
+    return np.concatenate(sizes).astype(np.float64)
+
+
+def _typical(workload: Workload, *, rows: int, level: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of each question the rows that it typically loses to the threshold, and of how many noisy counts it is the sum.
+
+    How uneven records are is not public. Those of a declared universe are taken to follow Zipf's law, the i-th having
+    n/(i·H) rows: between uniform tables, of which all or nothing is lost, and those of a few combinations. Of records
+    of any kind nothing is known but that few rows are lost with each.
+    """
+    listed = _records(workload, else_=0)
+    if all(isinstance(block, SparseQueries) for block in workload.blocks):
+        return np.minimum(STABLE_RECORDS * level * np.sqrt(listed), rows), listed
+    cells = min(float(workload.domain.cells), float(rows))
+    harmonic = math.log(cells) + np.euler_gamma
+    shown = min(cells, rows / (level * harmonic))
+    kept = min(1.0, (math.log(max(shown, 1.0)) + np.euler_gamma) / harmonic) if shown >= 1 else 0.0
+    share = nominal_shares(workload)
+    return (1 - kept) * rows * share, shown * share
+
+
+def _width(workload: Workload, plan: StableHistogramPlan, *, rows: int, lost: float) -> float:
+    """How far the ends of an interval will typically be from the answer: each record that is not shown may have had
+    what the threshold takes, and each that is shown its own noise, the same way for all."""
+    listed = _records(workload, else_=0)
+    if all(isinstance(block, SparseQueries) for block in workload.blocks):
+        return float(listed.max(initial=1.0)) * (plan.threshold + half_width(plan.law)) / 2
+    cells = min(float(workload.domain.cells), float(rows)) * float(nominal_shares(workload).max())
+    return max(2.0 * plan.threshold, lost) + half_width(plan.law) * cells
 
 
 def _laws(problem: Problem, epsilon: float) -> StableHistogramPlan:

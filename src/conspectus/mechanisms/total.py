@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from fractions import Fraction
 
 from conspectus.curator.acts import measurement
 from conspectus.privacy.events import Event, Kind, Noise, RowTotal
 from conspectus.privacy.prices import root_up, scale_up
 from conspectus.queries.blocks.dyadic_tree import DyadicTree
+from conspectus.queries.blocks.linear_queries import LinearQueries
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.builders.conjunctions import always
 from conspectus.queries.workload import Workload
@@ -76,23 +78,36 @@ def bought_from(problem: Problem, kind: Kind, whole: Fraction) -> tuple[Noise | 
     return law, whole - price
 
 
+def in_units(problem: Problem) -> bool:
+    """Whether the total is private, and no answer a share of it: sums and means are in the units of their columns.
+
+    Then the total is only told beside the answers, and a small part of the budget is enough for it.
+    """
+    linear = all(isinstance(block, LinearQueries) for block in problem.workload.blocks)
+    return linear and not problem.total_is_public
+
+
 def of_fractions(problem: Problem, claim: Claim) -> Claim:
     """A claim about counts, as one about fractions of a total that `find_total` buys.
 
     A fraction f of n rows is off by f times what the total is off. The largest fraction is taken to be a half, as wide
-    questions have small ones and narrow ones come with their complement; the others are taken to be a quarter. Cells of
-    a marginal add up to one whatever the total is: there it widens the intervals alone.
+    questions have small ones and narrow ones come with their complement; the others are taken to be a quarter. The K
+    cells of a marginal are made to add up to one, and are off by f − 1/K times as much: that is taken to be a quarter
+    at most, and 1/2K on average. Sums and means are no fractions of the total.
     """
     law = bought_total_law(problem)
     if law is None:
         return claim
-    size = 0.0 if any(isinstance(block, Marginal) for block in problem.workload.blocks) else expected_size(law)
-    usual = (1 + 1 / max(len(problem.workload), 1)) / 4
+    size = 0.0 if in_units(problem) else expected_size(law)
+    largest, usual = 1 / 2, (1 + 1 / max(len(problem.workload), 1)) / 4
+    if all(isinstance(block, Marginal) for block in problem.workload.blocks):
+        cells = [len(block) for block in problem.workload.blocks]
+        largest, usual = (1 - 1 / min(cells)) / 4, len(cells) / sum(cells) / 2
     width = claim.expected_width
     wider = None if width is None else width + half_width(law) / 2
     return dataclasses.replace(
         claim,
-        expected_max=claim.expected_max + size / 2,
-        expected_mean=claim.expected_mean + usual * size,
+        expected_max=math.hypot(claim.expected_max, largest * size),
+        expected_mean=math.hypot(claim.expected_mean, usual * size),
         expected_width=wider,
     )

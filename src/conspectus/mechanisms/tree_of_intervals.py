@@ -81,6 +81,7 @@ class Tree(Mechanism[TreePlan]):
     fanout: int | None = None
 
     name: ClassVar[str] = "tree"
+    answers_of_a_table: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_settings((self.fanout is None or 2 <= self.fanout <= 1 << 16, "fanout is a number of branches from 2 on"))

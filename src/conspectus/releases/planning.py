@@ -45,6 +45,7 @@ _LINES = pa.schema(
         ("mechanism", pa.string()),
         ("expected_max", pa.float64()),
         ("expected_mean", pa.float64()),
+        ("expected_within", pa.float64()),
         ("expected_width", pa.float64()),
         ("proved_max", pa.float64()),
         ("memory", pa.int64()),
@@ -115,6 +116,7 @@ class Plan(Tabular):
                 "mechanism": claim.mechanism,
                 "expected_max": float(claim.expected_max),
                 "expected_mean": float(claim.expected_mean),
+                "expected_within": claim.expected_within,
                 "expected_width": None if claim.expected_width is None else float(claim.expected_width),
                 "proved_max": None if claim.bound is None else float(claim.bound.value),
                 "memory": claim.memory,
@@ -128,7 +130,7 @@ class Plan(Tabular):
         return pa.Table.from_pylist([*claims, *refusals], schema=_LINES)
 
     def _heading(self) -> str:
-        return repr(self).strip("<>") + ". Errors are in counts, typical and not promised."
+        return repr(self).strip("<>") + ". Errors are in counts, typical within a factor, and not promised."
 
     def _bars(self) -> Bars:
         names, errors = [c.mechanism for c in self.claims], [c.expected_max for c in self.claims]

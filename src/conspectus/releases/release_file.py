@@ -194,7 +194,7 @@ def _beside(schema: Schema, meta: Mapping[str, Any], tables: Mapping[str, pa.Tab
 
 def _claim_json(claim: Claim) -> dict[str, Any]:
     """A claim as JSON values, without what version 0.1 did not know where there is nothing of it."""
-    later = ("expected_width", "answered")
+    later = ("expected_width", "answered", "expected_within")
     return {name: value for name, value in dataclasses.asdict(claim).items() if name not in later or value is not None}
 
 

@@ -91,6 +91,12 @@ def _unit(release: Release) -> str:
     return "one row" if unit.kind == "row" else f"everything that shares one {unit}"
 
 
+def _typical(factor: float | None) -> str:
+    """What an expected error is worth that is right within this factor."""
+    within = "" if factor is None else f", in nine of ten releases within a factor of {factor:g}"
+    return f"typical of the mechanism{within}; not promised"
+
+
 def accuracy(release: Release) -> str:
     """Expected, proved and certified error, kept apart."""
     claim, held, rows = release.claim, release.certificate, release.total.divisor
@@ -98,7 +104,7 @@ def accuracy(release: Release) -> str:
     if claim is not None:
         mean, worst = claim.expected_mean / rows, claim.expected_max / rows
         lines.append(
-            ("expected", f"{share(mean)} on average, {share(worst)} at worst", "typical of the mechanism; not promised")
+            ("expected", f"{share(mean)} on average, {share(worst)} at worst", _typical(claim.expected_within))
         )
         if claim.bound is not None:
             bound = claim.bound

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from conspectus.data.domain import Chunk, Domain
 from conspectus.privacy.events import Noise
-from conspectus.privacy.noise_plus_shift import shifted_quantile, weighted_tail
+from conspectus.privacy.noise_plus_shift import Tail, shifted_quantile, weighted_tail
 from conspectus.privacy.tails import moments_of
 from conspectus.queries.block import Block
 from conspectus.queries.blocks.sparse_projection import SparseProjection
@@ -133,28 +133,17 @@ class RandomProjection(Synopsis):
         count = float(self._counts(block)[0])
         if self.projection.independence < LEAST_INDEPENDENCE:
             return count, None
-        failure = 1 - confidence
         shared = np.zeros(self.projection.size, dtype=np.int64)
         self.projection.add(block.addresses, block.steps.astype(np.int64), shared)
         norm = float(np.square(block.steps / block.grid).sum())
-        # The mean is one estimate from all coordinates, the median has s from as many parts of them.
-        estimates = self.projection.nonzeros if self.estimator == "median" else 1
-        size, s = self.projection.size // estimates, self.projection.nonzeros
-        # Public facts choose how much is set aside for F: as little as leaves a quarter of it to be seen.
-        seen = (part for part in _OF_MOMENT if kept_by_hash(self.projection.size, part * failure) >= 0.25)
-        of_moment = next(seen, _OF_MOMENT[0])
-        allowed = section_failure(estimates, (1 - of_moment) * failure)
-        tails = [
-            weighted_tail(self.noise, each, estimates / (block.grid * s)) for each in shared.reshape(estimates, size)
-        ]
-        deviation = math.sqrt(moments_of(self.noise)[0] * norm * estimates / s)
-        most = norm * self.second_moment(of_moment * failure)
-        answer, half = math.sqrt(most), math.inf
-        for _ in range(_TIMES):
-            square = (most + answer * answer) / size
-            half = min(half, max(shifted_quantile(tail, square, allowed, deviation) for tail in tails))
-            answer = min(answer, max(count, 0.0) + half)
-        return count, half
+        estimates = estimates_of(self.projection, self.estimator)
+        unit = estimates / (block.grid * self.projection.nonzeros)
+        tails = [weighted_tail(self.noise, each, unit) for each in shared.reshape(estimates, -1)]
+        failure = 1 - confidence
+        most = norm * self.second_moment(failure_of_moment(self.projection, failure) * failure)
+        return count, half_width(
+            self.projection, self.noise, tails, norm=norm, most=most, count=count, confidence=confidence
+        )
 
     def second_moment(self, failure: float) -> float:
         """An upper bound on F = Σ count(x)², except with this probability.
@@ -233,6 +222,50 @@ def has_median(projection: SparseProjection) -> bool:
     """Whether the sections of a projection are estimates that have a middle one."""
     s = projection.nonzeros
     return not projection.dense and 3 <= s <= MOST_SECTIONS and s % 2 == 1
+
+
+def estimates_of(projection: SparseProjection, estimator: Estimator) -> int:
+    """How many estimates an answer is made of: the mean is one, from all coordinates, and the median has one from each
+    section."""
+    return projection.nonzeros if estimator == "median" else 1
+
+
+def failure_of_moment(projection: SparseProjection, failure: float) -> float:
+    """Which part of the failure of an interval is set aside for F: as little as leaves a quarter of it to be seen."""
+    seen = (part for part in _OF_MOMENT if kept_by_hash(projection.size, part * failure) >= 0.25)
+    return next(seen, _OF_MOMENT[0])
+
+
+def half_width(
+    projection: SparseProjection,
+    noise: Noise,
+    tails: Sequence[Tail],
+    *,
+    norm: float,
+    most: float,
+    count: float,
+    confidence: float,
+) -> float:
+    """How far an answer may be from the truth, as `RandomProjection.interval` proves it.
+
+    Args:
+        projection: The projection that it was estimated from.
+        noise: The noise on each coordinate.
+        tails: That of the noise in each of the estimates whose median, or mean, is the answer.
+        norm: ‖w‖², the sum of the squared weights of the query.
+        most: A bound on ‖w‖²·F.
+        count: The answer.
+        confidence: How likely the interval holds.
+    """
+    size, s, failure = projection.size // len(tails), projection.nonzeros, 1 - confidence
+    allowed = section_failure(len(tails), (1 - failure_of_moment(projection, failure)) * failure)
+    deviation = math.sqrt(moments_of(noise)[0] * norm * len(tails) / s)
+    answer, half = math.sqrt(most), math.inf
+    for _ in range(_TIMES):
+        square = (most + answer * answer) / size
+        half = min(half, max(shifted_quantile(tail, square, allowed, deviation) for tail in tails))
+        answer = min(answer, max(count, 0.0) + half)
+    return half
 
 
 def kept_by_hash(size: int, failure: float) -> float:

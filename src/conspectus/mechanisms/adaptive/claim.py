@@ -17,12 +17,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from conspectus.mechanisms.expectations import (
+from conspectus.mechanisms.mechanism import Claim, Problem, expected_maximum, expected_size
+from conspectus.mechanisms.simulation.reruns import Asked
+from conspectus.mechanisms.typical.expectations import (
     ADAPTIVE_BEYOND,
     ADAPTIVE_DENSE,
     ADAPTIVE_DENSE_CELLS,
     ADAPTIVE_FLOOR,
     ADAPTIVE_FLOOR_MEAN,
+    ADAPTIVE_ITSELF,
     ADAPTIVE_LARGE,
     ADAPTIVE_LARGE_CELLS,
     ADAPTIVE_LISTED,
@@ -36,19 +39,19 @@ from conspectus.mechanisms.expectations import (
     ADAPTIVE_SMALL,
     ADAPTIVE_SMALL_CELLS,
 )
-from conspectus.mechanisms.mechanism import Claim, Problem, expected_maximum, expected_size
-from conspectus.mechanisms.simulation.reruns import Asked
+from conspectus.mechanisms.typical.question_facts import nominal_shares
 from conspectus.privacy.events import Noise
+from conspectus.queries.block import Block
 from conspectus.queries.blocks.conjunction_list import Conjunctions
+from conspectus.queries.blocks.interval_list import Intervals
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.blocks.parity_list import Parities
+from conspectus.queries.workload import Workload
 
 from .parameters import AdaptivePlan, shares_of, unit_cost
 
 _MANY = 64
 """Of so many noises the largest is no smaller than that of a fit: those of larger tables are mostly fitted away."""
-
-_SMALLEST = 1e-200
-"""In place of no share at all, of a question that nothing satisfies."""
 
 CITES = ("McKenna, Mullins, Sheldon & Miklau 2022 (select, measure, fit)", "Xiao, He, Zhang & Kifer 2023 (residuals)")
 
@@ -63,7 +66,13 @@ def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: 
     dense = ADAPTIVE_DENSE if problem.cells <= ADAPTIVE_DENSE_CELLS else 1.0
     whole = largest = listed = 0.0
     others = 0
+    asked = len(problem.workload)
+    # Never less than noise on one marginal that gets all of the budget.
+    own_law = Noise("gaussian", max(floor.scale, math.sqrt(unit_cost(problem.relation) / (2 * rho))))
     for block in problem.workload.blocks:
+        # What is measured itself is no more wrong than its measurement.
+        own_noise = _spread(block) * expected_size(own_law)
+        own_largest = _spread(block) * expected_maximum(own_law, asked)
         # The noise of columns of this size, where `shares` has that of a usual column.
         own = [sizes[column] for column in block.columns] or [1]
         noise = shares.noise * float(np.mean(own)) / float(np.mean(plan.sizes))
@@ -72,18 +81,18 @@ def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: 
             beyond = max(len(own) - 3, 0)
             distance, most = distance + ADAPTIVE_BEYOND[0] * beyond, most + ADAPTIVE_BEYOND[1] * beyond
             least = ADAPTIVE_FLOOR_MEAN * expected_size(floor) * min(len(block), ADAPTIVE_SMALL_CELLS)
-            whole += max(min(dense * distance, 2.0) * rows, least)
+            whole += min(max(min(dense * distance, 2.0) * rows, least), own_noise * len(block))
         else:
             _, most = _errors(noise, float(math.prod(sorted(own)[-3:])))
             wide = block.terms.shape[1] > 2 if isinstance(block, Conjunctions) else len(own) > 2
             most *= ADAPTIVE_LISTED if wide else 1.0
             if isinstance(block, Conjunctions) and len(block):
                 mean, counts = _listed(problem, plan, block, most * rows)
-                whole, listed = whole + mean * len(block), max(listed, counts)
+                whole, listed = whole + min(mean, own_noise) * len(block), max(listed, min(counts, own_largest))
                 continue
-            whole += max(ADAPTIVE_MEAN_OF_MAX * most * rows, ADAPTIVE_FLOOR_MEAN * expected_size(floor)) * len(block)
-        largest, others = max(largest, most * rows), others + len(block)
-    asked = len(problem.workload)
+            guess = max(ADAPTIVE_MEAN_OF_MAX * most * rows, ADAPTIVE_FLOOR_MEAN * expected_size(floor))
+            whole += min(guess, own_noise) * len(block)
+        largest, others = max(largest, min(most * rows, own_largest)), others + len(block)
     if others:
         largest = max(largest, ADAPTIVE_FLOOR * expected_maximum(floor, min(others, _MANY)))
     width = sum(min(size, plan.most_groups) for size in plan.sizes)
@@ -101,6 +110,28 @@ def claim_of(problem: Problem, plan: AdaptivePlan, *, components: int, triples: 
         citations=CITES,
         notes=tuple(notes),
     )
+
+
+def _spread(block: Block) -> float:
+    """How many deviations of the noise on a cell an answer about one or two columns has, which are measured themselves;
+    infinity for wider questions."""
+    match block:
+        case Marginal():
+            return _itself(sum(size > 1 for size in block.shape))
+        case Conjunctions():
+            _, width, spread = _facts(block)
+            return max(1.0, float(spread.max(initial=1.0))) * _itself(int(width.max(initial=0)))
+        case Intervals():
+            return math.sqrt(block.regular) / 2
+        case Parities():
+            return _itself(block.k)
+        case _:
+            return math.inf
+
+
+def _itself(columns: int) -> float:
+    """The same for a cell of a table of so many columns."""
+    return math.inf if columns > 2 else ADAPTIVE_ITSELF if columns == 2 else ADAPTIVE_FLOOR
 
 
 def _errors(noise: float, cells: float) -> tuple[float, float]:
@@ -139,17 +170,16 @@ def _listed(problem: Problem, plan: AdaptivePlan, block: Conjunctions, most: flo
 
 
 def _facts(block: Conjunctions) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
-    """Of each conjunction: the share of all records for which it holds, or for which not if these are fewer; how many
-    columns it reads; and the root of how many codes of one column it puts together."""
+    """Of each conjunction: its nominal share; how many columns it reads; and the root of how many codes of one column
+    it puts together."""
     sizes = block.domain.sizes
     codes = np.array([len(literal.codes) for literal in block.literals] + [1.0])
     of = np.array([sizes[literal.column] for literal in block.literals] + [1.0])
     owner = np.repeat(np.arange(len(block)), np.diff(block.starts))
-    share = np.bincount(owner, (codes / of)[block.terms].prod(axis=1), minlength=len(block))
     width, spread = np.zeros(len(block), dtype=np.int64), np.zeros(len(block))
     np.maximum.at(width, owner, (block.terms >= 0).sum(axis=1))
     np.maximum.at(spread, owner, np.sqrt(codes * (1 - codes / of))[block.terms].max(axis=1, initial=0.0))
-    return np.clip(np.minimum(share, 1 - share), _SMALLEST, 0.5), width, spread
+    return nominal_shares(Workload(block.domain, (block,))), width, spread
 
 
 def _noise(problem: Problem, plan: AdaptivePlan, price: float) -> Noise:

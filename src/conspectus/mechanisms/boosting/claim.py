@@ -3,23 +3,25 @@ own."""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
 
 from conspectus.curator.scores import ERROR_STEPS
 from conspectus.mechanisms.certificate import certified_width
-from conspectus.mechanisms.expectations import (
+from conspectus.mechanisms.iterative import left_out
+from conspectus.mechanisms.mechanism import Claim, ErrorBound, Problem, expected_maximum, expected_size
+from conspectus.mechanisms.total import of_fractions
+from conspectus.mechanisms.typical.expectations import (
     BOOSTING_GAP,
     BOOSTING_LARGEST,
     BOOSTING_MEAN,
     BOOSTING_UNMEASURED,
     BOOSTING_UNMEASURED_MEAN,
 )
-from conspectus.mechanisms.interactions import Interactions
-from conspectus.mechanisms.iterative import left_out
-from conspectus.mechanisms.mechanism import Claim, ErrorBound, Problem, expected_maximum, expected_size, kept_noise
-from conspectus.mechanisms.total import of_fractions
+from conspectus.mechanisms.typical.interactions import Interactions
+from conspectus.mechanisms.typical.question_facts import dimensions, kept_noise, left_by_fit
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import deviation_of
 
@@ -83,13 +85,15 @@ def _expected(problem: Problem, plan: BoostingPlan, law: Noise, ridge: float) ->
         middle = int(np.searchsorted(rates, rates[-1] / 2))
         share = (plan.first + sum(plan.sampling.draws[:middle])) / len(candidates)
         errors = interactions.fitted(deviation_of(law) / rows, kind=law.kind, ridge=ridge, share=share)
-        return errors.mean * rows, errors.largest * rows
+        return errors.mean * rows, max(errors.largest * rows, left_by_fit(problem.cells))
     hidden = BOOSTING_UNMEASURED * left_out(problem, candidates, plan.first, gap=BOOSTING_GAP)
     if problem.workload.denominator:
         hidden *= problem.workload.denominator / rows
-    noise = expected_maximum(law, plan.sampled * len(candidates[0])) / grid
+    # Questions that are more than the dimensions they span say the same several times.
     asked = len(candidates.workload)
-    mean = kept_noise(BOOSTING_MEAN, asked) * expected_size(law) / grid
+    again = math.sqrt(min(1.0, dimensions(candidates.workload) / asked)) if problem.linear else 1.0
+    noise = again * expected_maximum(law, plan.sampled * len(candidates[0])) / grid
+    mean = kept_noise(BOOSTING_MEAN, asked) * again * expected_size(law) / grid
     return max(mean, BOOSTING_UNMEASURED_MEAN * hidden), max(kept_noise(BOOSTING_LARGEST, asked) * noise, hidden)
 
 

@@ -7,14 +7,15 @@ from fractions import Fraction
 
 from conspectus.curator.scores import LOG_WEIGHT_STEPS
 from conspectus.mechanisms.certificate import certified_width
-from conspectus.mechanisms.expectations import (
+from conspectus.mechanisms.mechanism import Claim, ErrorBound, Problem
+from conspectus.mechanisms.total import of_fractions
+from conspectus.mechanisms.typical.expectations import (
     DUAL_QUERY_FITTED_MAX,
     DUAL_QUERY_FITTED_MEAN,
     DUAL_QUERY_MAX,
     DUAL_QUERY_MEAN,
 )
-from conspectus.mechanisms.mechanism import Claim, ErrorBound, Problem
-from conspectus.mechanisms.total import of_fractions
+from conspectus.mechanisms.typical.question_facts import most_on_average, narrowness
 from conspectus.privacy.guarantee import printed
 
 from .parameters import DualQueryPlan, DualQuerySettings
@@ -49,11 +50,12 @@ def claim_of(name: str, settings: DualQuerySettings, problem: Problem, plan: Dua
 
 def expected_errors(problem: Problem, schedule: Schedule, *, fitted: bool) -> tuple[float, float]:
     """Typical maximum and mean errors, in fractions of the rows; `fitted` says whether multiplicities are."""
-    regret = math.log(2 * len(problem.workload)) / (sum(schedule.rates) / LOG_WEIGHT_STEPS)
+    workload = problem.workload
+    regret = math.log(2 * len(workload)) / (sum(schedule.rates) / LOG_WEIGHT_STEPS)
     largest, mean = DUAL_QUERY_MAX, DUAL_QUERY_MEAN
     if fitted:
         largest, mean = DUAL_QUERY_FITTED_MAX, DUAL_QUERY_FITTED_MEAN
-    return min(1.0, largest * regret), min(1.0, mean * regret)
+    return min(1.0, largest * regret), min(most_on_average(workload), mean * narrowness(workload) * regret)
 
 
 def _schedule_note(schedule: Schedule) -> str:

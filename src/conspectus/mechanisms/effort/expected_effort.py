@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from conspectus.mechanisms.expectations import (
+from conspectus.mechanisms.mechanism import Mechanism, Problem
+from conspectus.mechanisms.typical.expectations import (
     BYTES_ANSWER,
     BYTES_LITERAL,
     BYTES_START,
@@ -33,7 +34,6 @@ from conspectus.mechanisms.expectations import (
     SECONDS_SUM,
     SECONDS_TALLY,
 )
-from conspectus.mechanisms.mechanism import Mechanism, Problem
 from conspectus.queries.blocks.conjunction_list import Conjunctions
 from conspectus.queries.blocks.marginal import Marginal
 

@@ -20,7 +20,6 @@ from typing import Any, ClassVar
 
 from conspectus.curator.curator import Curator
 from conspectus.mechanisms.adaptive.mechanism import Adaptive
-from conspectus.mechanisms.expectations import ONLINE_MIXTURE_HITS, ONLINE_MIXTURE_MEAN
 from conspectus.mechanisms.mechanism import CannotServe, Claim, Problem, check_settings
 from conspectus.mechanisms.online.claim import Typical
 from conspectus.mechanisms.online.loop import OnlineConstruction
@@ -30,6 +29,7 @@ from conspectus.mechanisms.online.priming import Priming
 from conspectus.mechanisms.online.theorem import CITES
 from conspectus.mechanisms.online_mechanism import SessionProblem, State
 from conspectus.mechanisms.total import left_after_total
+from conspectus.mechanisms.typical.expectations import ONLINE_MIXTURE_HITS, ONLINE_MIXTURE_MEAN
 from conspectus.privacy.guarantee import Budget
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.workload import Workload

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from conspectus.mechanisms.bounds import FAILURE
-from conspectus.mechanisms.expectations import (
+from conspectus.mechanisms.mechanism import Claim, ErrorBound
+from conspectus.mechanisms.online_mechanism import SessionProblem
+from conspectus.mechanisms.typical.expectations import (
     ONLINE_FEWEST_HITS,
     ONLINE_HITS_PER_NAT,
     ONLINE_MAX_OF_TYPICAL,
@@ -22,8 +24,6 @@ from conspectus.mechanisms.expectations import (
     ONLINE_PRIMED_HITS,
     ONLINE_SPARSE_HITS,
 )
-from conspectus.mechanisms.mechanism import Claim, ErrorBound
-from conspectus.mechanisms.online_mechanism import SessionProblem
 from conspectus.mechanisms.update_rules.update_counts import finest_net, net_size
 
 from .parameters import OnlinePlan

@@ -25,8 +25,8 @@ from functools import lru_cache
 from itertools import combinations
 
 from conspectus.data.domain import Domain
-from conspectus.mechanisms.expectations import FADING, SKEW
 from conspectus.mechanisms.sums_of_noise import half_width
+from conspectus.mechanisms.typical.expectations import FADING, SKEW
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import deviation_of
 

@@ -10,14 +10,15 @@ import numpy as np
 from conspectus.data.domain import in_words
 from conspectus.mechanisms.bounds import FAILURE
 from conspectus.mechanisms.certificate import certified_width
-from conspectus.mechanisms.expectations import (
+from conspectus.mechanisms.mechanism import Claim, Problem
+from conspectus.mechanisms.total import of_fractions
+from conspectus.mechanisms.typical.expectations import (
     SMALL_DB_BEST,
     SMALL_DB_BEST_ROUNDED,
     SMALL_DB_DRAWN,
-    SMALL_DB_MAX_PER_MEAN,
+    SMALL_DB_MEAN_OF_MAX,
 )
-from conspectus.mechanisms.mechanism import Claim, Problem
-from conspectus.mechanisms.total import of_fractions
+from conspectus.mechanisms.typical.question_facts import most_on_average, narrowness
 
 from .plan import NetPlan, SmallDbPlan
 from .small_databases import Method
@@ -39,12 +40,18 @@ def expected_error(queries: int, size: int, *, worse: float, rows: float) -> flo
     return min(SMALL_DB_BEST * sampling_error(queries, size), rounded) * rows + SMALL_DB_DRAWN * worse
 
 
+def _on_average(problem: Problem, largest: float) -> float:
+    """The mean error that goes with a largest one: databases of few rows are as wrong as samples are."""
+    workload = problem.workload
+    return min(most_on_average(workload) * problem.planned_rows, SMALL_DB_MEAN_OF_MAX * narrowness(workload) * largest)
+
+
 def small_db_claim(name: str, problem: Problem, plan: SmallDbPlan, certificate: Fraction) -> Claim:
     net = plan.net
     claim = Claim(
         mechanism=name,
         expected_max=plan.expected,
-        expected_mean=plan.expected / SMALL_DB_MAX_PER_MEAN,
+        expected_mean=_on_average(problem, plan.expected),
         bound=plan.bound,
         memory=net.signatures.truth.size * 8 + (1 << 26),
         citations=(SMALL_DB_BOOK, "Blum, Ligett & Roth 2008"),
@@ -69,7 +76,7 @@ def net_claim(
     claim = Claim(
         mechanism=name,
         expected_max=expected,
-        expected_mean=expected / SMALL_DB_MAX_PER_MEAN,
+        expected_mean=_on_average(problem, expected),
         bound=plan.bound,
         memory=3 * 8 * plan.guesses.size,
         citations=(NET_BOOK,),

@@ -84,6 +84,7 @@ class SparseProject(SparseProjectSettings, Mechanism[SparseProjectPlan]):
     """
 
     name: ClassVar[str] = "sparse-project"
+    answers_of_a_table: ClassVar[bool] = False
 
     def plan(self, problem: Problem) -> SparseProjectPlan:
         """T, s, r, the noise and the estimator."""

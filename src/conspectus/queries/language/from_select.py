@@ -6,6 +6,7 @@ with the reason and the nearest thing that can (`unanswerable`).
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -41,9 +42,17 @@ _REFUSED_PARTS = {
 _GROUPINGS = ("grouping_sets", "rollup", "cube", "all", "totals")
 
 
+_FIRST = re.compile(r"(select|with|from)(?!\w)", re.IGNORECASE)
+_BEFORE = re.compile(r"[\s;(]+|--[^\n]*(?:\n|$)|/\*(?:[^*]|\*(?!/))*\*/")
+"""What may stand before the first word of a statement. Each of it ends in one place alone: one pass is enough."""
+
+
 def is_select(text: str) -> bool:
     """Whether a text is meant as a SELECT, and not as a predicate, by its first word."""
-    return (text.split(maxsplit=1) or [""])[0].casefold() in ("select", "with")
+    at = 0
+    while (passed := _BEFORE.match(text, at)) is not None:
+        at = passed.end()
+    return _FIRST.match(text, at) is not None
 
 
 def read_select(schema: Schema, text: str, *, snap: bool = False) -> Select:

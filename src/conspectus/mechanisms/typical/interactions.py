@@ -129,10 +129,13 @@ class Interactions:
 
     def least_squares(self, noise: float, *, kind: Kind = "gaussian") -> Errors:
         """What noise of this deviation on every cell of every marginal leaves after least squares: exact."""
-        errors = self._errors(self.dimensions * noise**2 * self._averaging(1.0))
+        # Per deviation of the noise, whose square may be too small for a float.
+        unit = self._errors(self.dimensions * self._averaging(1.0)).deviations
         # In the estimate of a cell its own noise has the weight Var/σ²: 1 where marginals have nothing in common.
-        own = float(self.volumes @ errors.deviations**2 / self.volumes.sum()) / noise**2 if noise else 0.0
-        return replace(errors, own=min(own, 1.0), kind=kind)
+        own = min(float(self.volumes @ unit**2 / self.volumes.sum()), 1.0)
+        return Errors(
+            deviations=noise * unit, volumes=self.volumes, unshrunk=noise * unit, own=own if noise else 0.0, kind=kind
+        )
 
     def fitted(
         self, noise: float, *, kind: Kind = "gaussian", ridge: float = 1.0, share: float = 1.0, chosen: bool = False
