@@ -44,7 +44,7 @@ from conspectus.synopses.sparse_table import SparseTable
 from .mechanism import CannotServe, Claim, Mechanism, Outcome, Problem, expected_maximum, root_up
 from .sums_of_noise import half_width
 from .total import bought_from, of_fractions, take_total, total_act
-from .typical.expectations import STABLE_RECORDS
+from .typical.expectations import STABLE_CAREFUL, STABLE_RECORDS
 from .typical.question_facts import nominal_shares
 
 SEEN = 0.01
@@ -118,10 +118,11 @@ class StableHistogram(Mechanism[StableHistogramPlan]):
         rows, level = problem.planned_rows, plan.threshold
         lost, summed = _typical(problem.workload, rows=rows, level=level)
         noise = np.sqrt(np.maximum(summed, 1.0))
+        largest = float(lost.max()) + float(noise.max()) * expected_maximum(plan.law, len(problem.workload))
         claim = Claim(
             mechanism=self.name,
-            expected_max=float(lost.max()) + float(noise.max()) * expected_maximum(plan.law, len(problem.workload)),
-            expected_mean=float(lost.mean()) / 2 + float(noise.mean()) * plan.law.scale,
+            expected_max=STABLE_CAREFUL * largest,
+            expected_mean=STABLE_CAREFUL * (float(lost.mean()) / 2 + float(noise.mean()) * plan.law.scale),
             bound=None,
             memory=64 * rows,
             citations=("Dwork & Roth 2014, Algorithm 13 (idea)", "Korolova et al. 2009; Bun, Nissim & Stemmer 2016"),

@@ -216,6 +216,10 @@ STABLE_RECORDS = 0.1
 """Which part of the threshold a listed record of unknown frequency misses at worst: some of those that are asked about
 are frequent, and miss nothing. From made records (`python -m bench.expected`)."""
 
+STABLE_CAREFUL = 2.0
+"""Times what is typical is expected. Nothing varies as much with the table, and intervals are wide: it should not be
+picked for a little less."""
+
 # sparse-project.
 
 SPARSE_PROJECT_FEW = 4
