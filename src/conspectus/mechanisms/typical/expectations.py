@@ -54,8 +54,9 @@ SKEW = 2 / 3
 """How variable a two-valued column of unknown bias p is, next to a fair coin: ∫ 4p(1 − p) dp from 0 to 1. Not measured:
 the mean over all biases."""
 
-FADING = 5.0
-"""How much weaker an interaction is for each further column. A round guess, about right for NLTCS."""
+FADING = 7.0
+"""How much weaker an interaction is for each further column. Chosen on NLTCS, triples at ε = 1 and 4; of made tables
+whose triples say nothing beyond pairs it is too much, by up to seven at 500,000 rows (`python -m bench planner`)."""
 
 TAIL = 1.15
 """The largest error, over what it would be if all cells were alike: errors are larger in the larger cells. Measured on
