@@ -22,6 +22,9 @@ from .theorem import price_of_median, promise
 
 CITES = ("Blum & Roth 2011, Algorithm 2", "Charikar, Chen & Farach-Colton 2002 (count-sketch)")
 
+MANY = 1 << 12
+"""Of so many noises the sum is about Gaussian."""
+
 
 def claim_of(name: str, settings: SparseProjectSettings, problem: Problem, plan: SparseProjectPlan) -> Claim:
     projection, sigma, m = plan.projection, plan.sigma, plan.sparsity
@@ -64,12 +67,12 @@ def _collisions(problem: Problem, plan: SparseProjectPlan) -> tuple[float, float
     """
     rows, universe, size = problem.planned_rows, problem.workload.domain.cells, plan.projection.size
     moment = 2 * max(rows, rows * rows / universe) / size
-    records, sections = min(universe, rows), plan.projection.nonzeros
-    each = min(1.0, records * (1 if plan.projection.dense else sections) / size)
+    sections = plan.projection.nonzeros
+    each = min(1.0, min(universe, rows) * (1 if plan.projection.dense else sections) / size)
     if plan.estimator == "median":
         each = each ** (sections // 2 + 1)
     alike = expected_maximum(Noise("gaussian", math.sqrt(plan.sparsity * moment)), len(problem.workload))
-    return moment * min(1.0, plan.sparsity * each), min(alike, rows / records * records * each / 2)
+    return moment * min(1.0, plan.sparsity * each), min(alike, rows * each / 2)
 
 
 def _width(problem: Problem, plan: SparseProjectPlan) -> float:
@@ -86,12 +89,11 @@ def _width(problem: Problem, plan: SparseProjectPlan) -> float:
     kept = kept_by_hash(projection.size, failure_of_moment(projection, FAILURE) * FAILURE)
     most = plan.sparsity * min(moment / kept if kept > 0 else math.inf, float(rows) ** 2)
     estimates = estimates_of(projection, plan.estimator)
-    # Each record of the query has s coordinates, of its own while there are enough.
+    # Each record of the query has s coordinates of its own; the sum of many noises depends on their square alone.
     taken = plan.sparsity * projection.nonzeros // estimates
-    apart = min(taken, projection.size // estimates)
-    weight = math.isqrt(taken // apart)
-    unit = math.sqrt(taken / apart) / weight * estimates / projection.nonzeros
-    tail = weighted_tail(plan.law, np.full(apart, weight, dtype=np.int64), unit)
+    terms = min(taken, MANY)
+    unit = math.sqrt(taken / terms) * estimates / projection.nonzeros
+    tail = weighted_tail(plan.law, np.ones(terms, dtype=np.int64), unit)
     usual = rows * plan.sparsity / max(records, plan.sparsity)
     return half_width(
         projection, plan.law, [tail] * estimates, norm=plan.sparsity, most=most, count=usual, confidence=1 - FAILURE
