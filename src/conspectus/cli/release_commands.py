@@ -113,7 +113,7 @@ def show_plan(made: Plan) -> None:
             first = "largest" if problem.objective == "max" else "mean"
             print(f"The least expected {first} error comes first (objective {problem.objective}).")
             print("Seconds of one processor, beyond the start, and the file are right within a factor of about three.")
-            print("Expected errors are right within the factor beside them in nine of ten releases of made tables.")
+            print("Expected errors are right within the factor beside them in about nine of ten releases.")
         print(
             "Errors and intervals are fractions of the rows. Expected ones are typical; only proved ones are promised."
         )

@@ -211,7 +211,7 @@ class ErrorBound:
 class Claim:
     """What a mechanism says before anything is spent. Errors are in counts: `bound` is proved, the others typical.
 
-    `expected_within` is the factor by which the typical ones are right in nine of ten releases; None where nobody
+    `expected_within` is the factor by which the typical ones are right in about nine of ten releases; None where nobody
     knows. `expected_width` is about how far the ends of a 95 % interval will be from the answer, in counts: None where
     no interval is printed. `answered` is of sessions: at least how likely all declared questions are answered with a
     guarantee, where the guess is as right as expected.

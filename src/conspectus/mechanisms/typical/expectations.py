@@ -38,9 +38,9 @@ VARIES = {
     "iterative": 10.0,
     "stable-histogram": 20.0,
 }
-"""By which factor expected errors are right in nine of ten releases: how much an error varies with the table, which no
-public fact tells. Chosen on some made tables of six shapes; `python -m bench.expected` reports on others, and on real
-ones. A claim states its factor."""
+"""By which factor expected errors are right in about nine of ten releases: how much an error varies with the table,
+which no public fact tells. Chosen on some made tables of six shapes; `python -m bench.expected` reports on others, and
+on real ones. A claim states its factor."""
 
 # Single questions of which some are never measured (`iterative.unmeasured`): for mwem, projection and boosting.
 
