@@ -155,6 +155,7 @@ class Selecting(SessionParts):
             CannotQuery: The SELECT cannot be answered, or asks for too many counts; nothing is spent.
             NoGuess: What is left does not pay for it, and there is no guess in its place; nothing is spent.
             NotAPredicate: A condition in it is none that is served; nothing is spent.
+            WorkloadError: The mechanism does not take such counts or sums; nothing is spent.
             ConfidenceError: The confidence is not strictly between 0 and 1.
             SessionError: The session is closed, belongs to another process, or its file cannot be used.
         """
