@@ -323,7 +323,8 @@ def propose(mechanism: Mechanism[Any], problem: Problem) -> Proposal | Refusal:
         claim = mechanism.claim(problem, plan)
     except (CannotServe, ScaleError) as why:
         return Refusal(mechanism=mechanism.name, reason=str(why))
-    most = problem.planned_denominator if mechanism.answers_of_a_table else math.inf
+    bounded = getattr(mechanism, "answers_of_a_table", True)  # it may be any object with its methods
+    most = problem.planned_denominator if bounded else math.inf
     mean, width = min(claim.expected_mean, most), claim.expected_width
     claim = dataclasses.replace(
         claim,

@@ -93,7 +93,7 @@ def _unit(release: Release) -> str:
 
 def _typical(factor: float | None) -> str:
     """What an expected error is worth that is right within this factor."""
-    within = "" if factor is None else f", in about nine of ten releases within a factor of {factor:g}"
+    within = "" if factor is None else f", right within ×{factor:g} in about nine of ten releases"
     return f"typical of the mechanism{within}; not promised"
 
 

@@ -12,7 +12,7 @@ they are: an interaction of the columns S is in every marginal that holds S, so 
 marginals of 1/s² over the sizes of their other columns, an elementary symmetric polynomial.
 
 An interaction of more than r columns was never measured. It is an error as large as itself, which is taken to be
-`FADING`^(1−j) of the largest that it could be, for columns as variable as `SKEW` says.
+`ONLINE_FADING`^(1−j) of the largest that it could be, for columns as variable as `SKEW` says.
 
 Typical, all of it: no interval rests on it. It decides what is bought first, and where the threshold lies.
 """
@@ -26,7 +26,7 @@ from itertools import combinations
 
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.sums_of_noise import half_width
-from conspectus.mechanisms.typical.expectations import FADING, SKEW
+from conspectus.mechanisms.typical.expectations import ONLINE_FADING, SKEW
 from conspectus.privacy.events import Noise
 from conspectus.privacy.tails import deviation_of
 
@@ -77,7 +77,7 @@ class Primed:
                 marginals = math.comb(self.columns - j, self.order - j)
                 squares += interactions * noise**2 * self.values**self.order / marginals
             else:
-                squares += interactions * self.rows**2 * SKEW**j * FADING ** (2.0 - 2.0 * j)
+                squares += interactions * self.rows**2 * SKEW**j * ONLINE_FADING ** (2.0 - 2.0 * j)
         return math.sqrt(squares) / self.values**width
 
     def largest_error(self, questions: int) -> float:

@@ -232,6 +232,10 @@ SPARSE_PROJECT_SLOW = 1 << 19
 
 # Online mechanisms. Chosen on NLTCS (`python -m bench live`) where nothing else is said.
 
+ONLINE_FADING = 5.0
+"""What FADING is for what a primed session did not measure, whose guesses must not seem surer than they are. Chosen on
+NLTCS and made tables of 12 columns."""
+
 ONLINE_PRIMED_HITS = 5
 """The hits that a primed session needs."""
 
