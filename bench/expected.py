@@ -33,8 +33,8 @@ NOTE = (
     "Census-Income, Diabetic, ACS Income and NLTCS, chosen at random. One release each by every mechanism that expects "
     "at most a quarter of the rows and at most {slow:g} s. *Factor* is what the plan says: expected errors are right "
     "within it in nine of ten releases. *Within* is the share of releases for which that was so, of the mean and of "
-    "the largest error; *ratio* is the median of expected over measured. Errors below half a count are as good as none. "
-    "Not all of this is unseen: models were chosen on other made problems, but some also on Adult and NLTCS, and the "
+    "the largest error; *ratio* is the median of expected over measured. Errors below half a count are as good as none."
+    " Not all of this is unseen: models were chosen on other made problems, but some also on Adult and NLTCS, and the "
     "factors of `laplace`, `gaussian`, `tree`, `small-db`, `sparse-project` and `iterative` were widened once after a "
     "first run on these same problems."
 )
