@@ -45,6 +45,8 @@ from conspectus.queries.workload import Workload
 SECONDS, LARGE = 3.0, 500 << 10
 """Seconds of processor, and KiB, that no file of at most `LONGEST` bytes may take; a longer one in proportion."""
 LONGEST = 1 << 18
+YARDSTICK = 0.4
+"""Seconds of processor that `_slowness` takes where `SECONDS` are as long as they say."""
 KINDS = (
     "linear",
     "boxes",
@@ -414,7 +416,7 @@ def judged(kind: str, file: Any, folder: Path) -> tuple[str, str]:
         code, said = explain(problem)
     took, grown = time.process_time() - started, _peak() - peak
     room = max(1.0, path.stat().st_size / LONGEST)
-    if took > SECONDS * room or grown > LARGE * room:
+    if _beyond(took, grown, room):
         return "broken", f"{took:.0f} s and {grown >> 10} MiB for {path.stat().st_size:,} bytes"
     return ("read" if not code else "refused" if code == BAD_INPUT else "broken"), said
 
@@ -440,11 +442,26 @@ def judged_later(seed: int, number: int, folder: Path) -> tuple[str, str]:
                 return "broken", f"refused, and spent: {said}"
             verdict, act = "refused", None
         took, grown = time.process_time() - started, _peak() - peak
-        if took > SECONDS * room or grown > LARGE * room:
+        if _beyond(took, grown, room):
             return "broken", f"{took:.0f} s and {grown >> 10} MiB, {room:.1f} of room"
         if act is None:
             acts.close()
             return verdict, said
+
+
+def _beyond(took: float, grown: int, room: float) -> bool:
+    """Whether a file took more than its length explains; seconds are those of a machine with nothing else to do."""
+    return grown > LARGE * room or (took > SECONDS * room and took > SECONDS * room * _slowness())
+
+
+def _slowness() -> float:
+    """How many times as long as usual this machine takes now: fixed work in Python and in numpy, as reading is."""
+    started, numbers = time.process_time(), np.arange(12)
+    for _ in range(60_000):
+        np.flatnonzero(np.where(numbers > 5, numbers, -1)).tolist()
+    for _ in range(60):
+        json.loads(json.dumps(list(range(5_000))))
+    return (time.process_time() - started) / YARDSTICK
 
 
 def _peak() -> int:

@@ -8,12 +8,20 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from conspectus.mechanisms.bounds import Certificate, Potential
     from conspectus.privacy.guarantee import Guarantee
     from conspectus.releases.release import Release
+
+GAP = "   "
+"""What stands between the columns of a table."""
+
+wrap = partial(textwrap.wrap, break_on_hyphens=False, break_long_words=False)
+"""The lines of a text; paths stay whole."""
 
 
 def width() -> int:
@@ -22,8 +30,8 @@ def width() -> int:
 
 
 def paragraph(text: str) -> None:
-    """Plain text, folded to the width there is; paths stay whole."""
-    print(textwrap.fill(text, width(), break_on_hyphens=False, break_long_words=False))
+    """Plain text, folded to the width there is."""
+    print("\n".join(wrap(text, width())))
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
@@ -31,7 +39,7 @@ def facts(pairs: Iterable[tuple[str, str]]) -> None:
     pairs = list(pairs)
     room = max((len(label) for label, _ in pairs), default=0) + 4
     for label, text in pairs:
-        wrapped = textwrap.wrap(text, max(30, width() - room), break_on_hyphens=False, break_long_words=False) or [""]
+        wrapped = wrap(text, max(30, width() - room)) or [""]
         print(f"  {label:<{room - 2}}{wrapped[0]}")
         for line in wrapped[1:]:
             print(" " * room + line)
@@ -44,22 +52,52 @@ def notes(said: Iterable[str]) -> None:
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """A plain table; the columns numbered in `right` hold numbers."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """A plain table; the columns numbered in `right` hold numbers. What is too wide is folded."""
+    from rich.cells import cell_len
 
-    rows = list(rows)
-    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, title in enumerate(titles):
-        # Names of up to 24 signs stay whole; what is too wide is folded elsewhere.
-        name = None if number else min(24, max((len(row[0]) for row in rows), default=0))
-        grid.add_column(title, justify="right" if number in right else "left", overflow="fold", min_width=name)
-    for row in rows:
-        # As plain text: a label such as "[bold]" is data and no mark-up.
-        grid.add_row(*(Text(cell) for cell in row))
-    Console(width=width(), highlight=False).print(grid)
+    lines = [list(titles), *([_shown(cell) for cell in row] for row in rows)]
+    needed = [max(cell_len(part) for cell in cells for part in cell.split("\n")) for cells in zip(*lines, strict=True)]
+    gaps = len(GAP) * (len(needed) - 1)
+    widths = _fitted(needed, width() - gaps - 2)
+    print()
+    for number, line in enumerate(lines):
+        folded = [_folded(cell, room) for cell, room in zip(line, widths, strict=True)]
+        for parts in zip_longest(*folded, fillvalue=""):
+            spaces = [" " * (room - cell_len(part)) for part, room in zip(parts, widths, strict=True)]
+            placed = [
+                s + part if i in right else part + s for i, (part, s) in enumerate(zip(parts, spaces, strict=True))
+            ]
+            print(f" {GAP.join(placed)}".rstrip())
+        if not number:
+            print(f" {'─' * (sum(widths) + gaps)}")
+    print()
+
+
+def _shown(cell: str) -> str:
+    """A cell without the signs that steer a terminal: a label is data."""
+    return "\n".join("".join(sign if sign.isprintable() else " " for sign in line) for line in cell.splitlines())
+
+
+def _fitted(needed: list[int], room: int) -> list[int]:
+    """Widths of columns: what they need, the widest made narrower; names of up to 24 signs stay whole."""
+    least = [min(one, 6 if number else 24) for number, one in enumerate(needed)]
+    widths = [min(one, room) for one in needed]
+    while sum(widths) > room:
+        foldable = [i for i, low in enumerate(least) if widths[i] > low]
+        if not foldable:
+            break
+        widths[max(foldable, key=widths.__getitem__)] -= 1
+    return widths
+
+
+def _folded(cell: str, room: int) -> list[str]:
+    """The lines of a cell, broken between words where that can be."""
+    from rich.cells import cell_len, chop_cells
+
+    if "\n" not in cell and cell_len(cell) <= room:
+        return [cell]
+    words = [part for line in cell.split("\n") for part in wrap(line, room)]
+    return [part for line in words for part in chop_cells(line, room)]
 
 
 def as_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
