@@ -16,6 +16,7 @@ from conspectus.mechanisms.choosing import make_online
 from conspectus.mechanisms.false_alarms import chance_of_alarms, least_margin
 from conspectus.mechanisms.online.widths import Primed
 from conspectus.mechanisms.online_mechanism import SessionProblem, propose_online
+from conspectus.mechanisms.registry import ONLINE
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.noise import UnsafeSeededSampler
@@ -187,6 +188,35 @@ def test_a_plan_of_a_session_is_what_opens_it():
         said = plan.to_json()
         assert said["questions"] == questions
         assert said["claims"][0]["expected_width_counts"] == plan.best.expected_width
+
+
+ODD = {
+    "records": cs.open_records(["tea", "milk"]).schema,
+    "pairs": cs.open_pairs(pa.table({"user": [1, 2], "item": ["a", "b"]}), user="user", item="item").schema,
+    "one column": cs.Schema.from_dict({"name": "one", "columns": {"a": {"type": "boolean"}}}),
+    "one value": cs.Schema.from_dict({"name": "same", "columns": {"a": {"type": "categorical", "values": ["x"]}}}),
+    "a long column": cs.Schema.from_dict(
+        {"name": "l", "columns": {"a": {"type": "integer", "min": 0, "max": 16_000_000}}}
+    ),
+    "long columns": cs.Schema.from_dict(
+        {"name": "long", "columns": {name: {"type": "integer", "min": 0, "max": 1 << 20} for name in "abcde"}}
+    ),
+    "many columns": cs.Schema.from_dict(
+        {"name": "wide", "columns": {f"c{place}": {"type": "boolean"} for place in range(300)}}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("mechanism", ["auto", *ONLINE])
+def test_every_mechanism_plans_a_session_or_says_why_not(kind, mechanism):
+    """No schema is a fault: one mechanism or more can serve it, the others refuse in a sentence."""
+    for delta in (0.0, 1e-9):
+        plan = cs.plan_session(ODD[kind], rows=1_000, epsilon=1.0, delta=delta, mechanism=mechanism, questions=50)
+        assert plan.claims or mechanism != "auto"
+        assert all(claim.expected_mean <= claim.expected_max for claim in plan.claims)
+        assert all(claim.expected_mean > 0 for claim in plan.claims) or kind == "one value"
+        assert all(refusal.reason for refusal in plan.refusals)
 
 
 def test_settings_without_a_name_are_those_of_pmw():

@@ -82,9 +82,8 @@ def show_plan(made: Plan) -> None:
     asked = getattr(problem, "questions", None)
     what = f"{len(problem.workload):,} queries" if asked is None else f"A session of {asked:,} questions"
     print(f"{what} on {problem.planned_rows:,} rows, {problem.neighbours} neighbours")
-    within = ("within",) if asked is None else ()
     rows = ("seconds", "file", "synthetic rows") if asked is None else ()
-    titles = ("mechanism", "expected max", "expected mean", *within, "interval ±", "proved max", "memory", *rows)
+    titles = ("mechanism", "expected max", "expected mean", "within", "interval ±", "proved max", "memory", *rows)
     printing.table(
         titles,
         [
@@ -92,7 +91,7 @@ def show_plan(made: Plan) -> None:
                 claim.mechanism,
                 format_error(claim.expected_max, whole),
                 format_error(claim.expected_mean, whole),
-                *(("–" if claim.expected_within is None else f"×{claim.expected_within:g}",) if within else ()),
+                "–" if claim.expected_within is None else f"×{claim.expected_within:g}",
                 "none" if claim.expected_width is None else format_error(claim.expected_width, whole),
                 _proved(claim),
                 _size(claim.memory),
@@ -100,7 +99,7 @@ def show_plan(made: Plan) -> None:
             )
             for claim in made.claims
         ],
-        right=(1, 2, 3, 4, 5, 6, 7, 8) if rows else (1, 2, 3, 4, 5),
+        right=(1, 2, 3, 4, 5, 6, 7, 8) if rows else (1, 2, 3, 4, 5, 6),
     )
     told = [(claim.mechanism, [note for note in claim.notes if note != ROWS_ASSUMED]) for claim in made.claims]
     notes = [(name, "; ".join(said)) for name, said in told if said]
@@ -113,7 +112,8 @@ def show_plan(made: Plan) -> None:
             first = "largest" if problem.objective == "max" else "mean"
             print(f"The least expected {first} error comes first (objective {problem.objective}).")
             print("Seconds of one processor, beyond the start, and the file are right within a factor of about three.")
-            print("Expected errors are right within the factor beside them in about nine of ten releases.")
+        each = "releases" if asked is None else "sessions of conjunctions of one to four columns, or of listed records"
+        printing.paragraph(f"Expected errors are right within the factor beside them in about nine of ten {each}.")
         print(
             "Errors and intervals are fractions of the rows. Expected ones are typical; only proved ones are promised."
         )

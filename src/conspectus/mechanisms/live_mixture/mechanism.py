@@ -12,6 +12,7 @@ a session may run out of hits; from then on its answers are unguaranteed, and sa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -19,6 +20,7 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 from conspectus.curator.curator import Curator
+from conspectus.data.records.field import P
 from conspectus.mechanisms.adaptive.mechanism import Adaptive
 from conspectus.mechanisms.mechanism import CannotServe, Claim, Problem, check_settings
 from conspectus.mechanisms.online.claim import Typical
@@ -27,11 +29,13 @@ from conspectus.mechanisms.online.mechanism import OnlineIC
 from conspectus.mechanisms.online.parameters import OnlinePlan
 from conspectus.mechanisms.online.priming import Priming
 from conspectus.mechanisms.online.theorem import CITES
+from conspectus.mechanisms.online.widths import typical_shares
 from conspectus.mechanisms.online_mechanism import SessionProblem, State
 from conspectus.mechanisms.total import left_after_total
 from conspectus.mechanisms.typical.expectations import ONLINE_MIXTURE_HITS, ONLINE_MIXTURE_MEAN
 from conspectus.privacy.guarantee import Budget
 from conspectus.queries.blocks.marginal import Marginal
+from conspectus.queries.sensitivity import WorkloadError
 from conspectus.queries.workload import Workload
 from conspectus.synopses.product_mixture import ProductMixture
 from conspectus.synopses.synopsis import Total
@@ -88,9 +92,11 @@ class LiveMixture(OnlineIC):
     def refuses(self, problem: SessionProblem) -> str | None:
         if problem.currency == "pure":
             return "it buys its first guess with Gaussian noise: allow a delta above 0, or use pmw or laplace"
+        if problem.workload.domain.sizes == (P,):
+            return "it learns how columns hang together, and records of any kind have none: use sparse-mw"
         try:
             _adaptive(self).plan(self._first(problem))
-        except CannotServe as unfit:
+        except (CannotServe, WorkloadError) as unfit:
             return str(unfit)
         return None
 
@@ -130,16 +136,15 @@ class LiveMixture(OnlineIC):
         left = left_after_total(problem) - Fraction(self._first(problem).budget.rho or 0.0)
         return self._plan_with(problem, left, rows, None)
 
+    def expected(self, problem: SessionProblem, plan: OnlinePlan) -> tuple[float, float]:
+        shares = typical_shares(problem.workload.domain)
+        largest = self._expected(problem, plan.rows).expected_max
+        return largest, ONLINE_MIXTURE_MEAN * largest * sum(map(math.sqrt, shares)) / len(shares)
+
     def claim(self, problem: SessionProblem, plan: OnlinePlan) -> Claim:
-        expected = self._expected(problem, plan.rows)
         note = f"{self.priming:.0%} of the budget is spent before the first question, on columns, pairs and triples"
         claim = super().claim(problem, plan)
-        return replace(
-            claim,
-            expected_max=expected.expected_max,
-            expected_mean=ONLINE_MIXTURE_MEAN * expected.expected_max,
-            notes=(*claim.notes, note),
-        )
+        return replace(claim, notes=(*claim.notes, note))
 
     def begin(
         self, curator: Curator, problem: SessionProblem, plan: OnlinePlan, total: Total, state: State | None

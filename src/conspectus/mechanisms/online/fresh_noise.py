@@ -35,6 +35,7 @@ from conspectus.mechanisms.mechanism import (
 from conspectus.mechanisms.online_mechanism import NoGuess, Reply, SessionProblem, State
 from conspectus.mechanisms.sums_of_noise import half_width
 from conspectus.mechanisms.total import find_total, left_after_total
+from conspectus.mechanisms.typical.expectations import ONLINE_VARIES
 from conspectus.privacy.events import Event, Noise
 from conspectus.queries.workload import Workload
 from conspectus.synopses.measured_sums import NoisySum
@@ -124,6 +125,7 @@ class _Fresh:
             notes=(f"{plan.kind} noise of scale {plan.scale:.4g} counts on each of {questions:,} answers",),
             expected_width=half_width(plan),
             answered=1.0,
+            expected_within=ONLINE_VARIES[self.name],
         )
 
     def open(self, curator: Curator, problem: SessionProblem, plan: Noise) -> FreshNoise:

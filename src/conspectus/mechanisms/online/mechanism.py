@@ -20,7 +20,7 @@ from conspectus.mechanisms.sparse_vector import plan_sparse
 from conspectus.mechanisms.total import find_total, left_after_total
 from conspectus.synopses.synopsis import Total
 
-from .claim import Typical, claim_of
+from .claim import Typical, claim_of, expected_errors
 from .learned import read_state
 from .loop import Guess, OnlineConstruction
 from .parameters import OnlinePlan, OnlineSettings
@@ -55,6 +55,10 @@ class OnlineIC(OnlineSettings, ABC):
     @abstractmethod
     def typical(self, problem: SessionProblem, rows: float, priming: Priming | None) -> Typical:
         """The hits that it needs in practice, and how wrong its guess is then."""
+
+    def expected(self, problem: SessionProblem, plan: OnlinePlan) -> tuple[float, float]:
+        """The largest and the mean error of the answers, in counts: typical, not promised."""
+        return expected_errors(problem, plan)
 
     @abstractmethod
     def start(self, problem: SessionProblem, total: Total, alpha: float | None) -> Guess:
@@ -119,6 +123,7 @@ class OnlineIC(OnlineSettings, ABC):
             name=self.name,
             citations=self.citations,
             memory=self.memory(problem),
+            expected=self.expected(problem, plan),
             printed=lambda alpha: self.printed_updates(problem, alpha),
         )
 

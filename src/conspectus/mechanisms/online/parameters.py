@@ -45,7 +45,7 @@ class OnlinePlan:
     """What public facts decide about a session on a table of `rows` rows.
 
     Attributes:
-        rows: The number of rows planned for: the public or the declared one, 1 where there is none.
+        rows: The number of rows planned for: the public or the declared one, else the one assumed.
         sparse: The sparse vector that finds and measures surprises.
         guess_error: About how wrong a guess will be, in counts; where a theorem plans, its threshold.
         width: About how far the ends of a 95 % interval will be from the answer, in counts.

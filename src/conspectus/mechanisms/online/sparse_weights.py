@@ -46,6 +46,7 @@ from conspectus.synopses.synopsis import Total
 
 from . import claim, theorem
 from .mechanism import OnlineIC
+from .parameters import OnlinePlan
 from .priming import Priming
 
 _LONGEST_STEP = 60.0
@@ -195,6 +196,9 @@ class SparseMw(OnlineIC):
 
     def typical(self, problem: SessionProblem, rows: float, priming: Priming | None) -> claim.Typical:
         return claim.sparse()
+
+    def expected(self, problem: SessionProblem, plan: OnlinePlan) -> tuple[float, float]:
+        return claim.sparse_errors(problem, plan)
 
     def start(self, problem: SessionProblem, total: Total, alpha: float | None) -> SparseGuess:
         if alpha is None:

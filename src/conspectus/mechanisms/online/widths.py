@@ -35,6 +35,16 @@ TYPICAL = (1, 2, 3, 4)
 """The numbers of columns of the conjunctions that people are taken to ask about."""
 
 
+def usual_values(sizes: tuple[int, ...]) -> float:
+    """How many values columns of these sizes have, in the geometric mean."""
+    return math.exp(sum(math.log(size) for size in sizes) / len(sizes))
+
+
+def typical_shares(domain: Domain) -> list[float]:
+    """The share of all records that a typical question holds for, by its number of columns."""
+    return [usual_values(domain.sizes) ** -width for width in TYPICAL if width <= len(domain.sizes)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Primed:
     """A guess that was fitted to all marginals of `order` columns with this noise on every cell."""
@@ -57,7 +67,7 @@ class Primed:
     @property
     def values(self) -> float:
         """How many values the columns have, in the geometric mean."""
-        return math.exp(sum(math.log(size) for size in self.sizes) / len(self.sizes))
+        return usual_values(self.sizes)
 
     @property
     def widths(self) -> tuple[int, ...]:

@@ -34,9 +34,9 @@ def net_rows(cells: int, alpha: float) -> int:
 
 
 def finest_net(cells: int) -> int:
-    """The most rows that the databases of a net of at most `MOST_MEMBERS` can have."""
+    """The most rows that the databases of a net of at most `MOST_MEMBERS` can have; of one cell, one row is the net."""
     rows = 1
-    while net_size(cells, rows + 1) <= MOST_MEMBERS:
+    while cells > 1 and net_size(cells, rows + 1) <= MOST_MEMBERS:
         rows += 1
     return rows
 
