@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from conspectus.plain_text import plain
 from conspectus.suggestions import suggest_keywords
 
 MOST_LINES = 20
@@ -241,7 +242,7 @@ def text_lines(table: pa.Table, labels: Sequence[str] = (), lines: int | None = 
         lines: How many lines are shown at most; None for all.
     """
     most = None if lines is None else min(lines, table.num_rows)
-    names, body = table.column_names, _lines_of(table, labels, most)
+    names, body = [plain(name) for name in table.column_names], _lines_of(table, labels, most)
     right = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in table.schema.types]
     widths = [max(map(len, column)) for column in zip(names, *body)]
     made = []
@@ -256,7 +257,7 @@ def _lines_of(table: pa.Table, labels: Sequence[str], lines: int | None) -> list
     """The first lines of a table as texts."""
     ways = [_label if name in labels else _cell for name in table.column_names]
     columns = [column.to_pylist() for column in table.slice(0, lines).columns]
-    return [[way(value) for way, value in zip(ways, line)] for line in zip(*columns)]
+    return [[plain(way(value)) for way, value in zip(ways, line)] for line in zip(*columns)]
 
 
 def _cell(value: object) -> str:

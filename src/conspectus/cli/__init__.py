@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+from . import printing
 from .exit_codes import BUG, DONE, explain
 
 
@@ -44,5 +45,5 @@ def run(arguments: Sequence[str]) -> int:
 def _fail(code: int, sentence: str) -> int:
     sys.stdout.flush()
     if sentence:  # a command without arguments has already been answered with its help
-        print("conspectus:", " ".join(sentence.split()), file=sys.stderr)
+        printing.line(f"conspectus: {' '.join(sentence.split())}", aside=True)
     return code

@@ -13,6 +13,7 @@ from . import (
     demo_command,
     evaluate_command,
     ledger_commands,
+    printing,
     reading_commands,
     release_commands,
     schema_commands,
@@ -29,7 +30,7 @@ def _version(asked: bool) -> None:
     if asked:
         from conspectus import __version__
 
-        print(f"conspectus {__version__}")
+        printing.line(f"conspectus {__version__}")
         raise typer.Exit
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -57,17 +56,17 @@ def said_to(predicates: Sequence[str], ask: Callable[[str], Answer], *stops: typ
 def show(said: Sequence[Said], line: Callable[[Any], str] = str, *, standing: Sequence[str] = ()) -> None:
     """Each question with its answer, or with its refusal; what stands beside all of them is said once, at the end."""
     for one in said:
-        print(one.heading)
+        printing.line(one.heading)
         if one.answer is None:
-            print(f"  refused: {one.refusal}")
+            printing.line(f"  refused: {one.refusal}")
             continue
         notes = tuple(note for note in one.answer.notes if note not in standing)
-        print(f"  {line(replace(one.answer, notes=notes))}")
+        printing.line(f"  {line(replace(one.answer, notes=notes))}")
     printing.notes(standing)
 
 
 def exit_with(said: Sequence[Said]) -> None:
     """End with the exit code of bad input if some were refused, after all that could be answered was."""
     if refused := sum(one.answer is None for one in said):
-        print(f"conspectus: {refused} of {len(said)} questions refused, each with its reason above", file=sys.stderr)
+        printing.line(f"conspectus: {refused} of {len(said)} questions refused, each with its reason above", aside=True)
         raise typer.Exit(BAD_INPUT)

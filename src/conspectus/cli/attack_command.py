@@ -70,7 +70,7 @@ def attack(
     else:
         _show(results)
         if out is not None:
-            print(f"Drew the picture to {out}.")
+            printing.line(f"Drew the picture to {out}.")
 
 
 def _show(results: list[AttackResult]) -> None:

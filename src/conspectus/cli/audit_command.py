@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,13 +39,13 @@ def audit(
     from conspectus import audit as auditing
 
     if not as_json:
-        print(LINE.format(*TITLES), flush=True)
+        printing.line(LINE.format(*TITLES))
     results: list[AuditResult] = []
     for door in doors:
         for result in auditing.run(door, trials, None if quiet or as_json else _tell):
             if not as_json:
-                _clear()
-                print(_line(result), flush=True)
+                printing.passing("")
+                printing.line(_line(result))
             results.append(result)
     stands = all(result.passed and result.twin_caught for result in results)
     if as_json:
@@ -56,7 +55,7 @@ def audit(
         ]
         printing.as_json({"passed": stands, "alpha": auditing.ALPHA, "results": found})
     else:
-        print(f"Each line errs with probability {auditing.ALPHA:g} at most.")
+        printing.line(f"Each line errs with probability {auditing.ALPHA:g} at most.")
     if not stands:
         raise typer.Exit(1)
 
@@ -70,14 +69,8 @@ def _line(result: AuditResult) -> str:
 
 
 def _tell(what: str) -> None:
-    """What is being attacked, on a line that the result takes over; nothing where nobody looks."""
-    if sys.stderr.isatty():
-        print(f"{what} …", end="\r", file=sys.stderr, flush=True)
-
-
-def _clear() -> None:
-    if sys.stderr.isatty():
-        print("\x1b[2K", end="\r", file=sys.stderr, flush=True)
+    """What is being attacked, until its result takes over the line."""
+    printing.passing(f"{what} …")
 
 
 def doors_of(name: str) -> tuple[str, ...]:

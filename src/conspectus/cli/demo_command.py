@@ -48,7 +48,7 @@ def _story(folder: Path, run: Run) -> None:
     def command(*arguments: str) -> int:
         """Show a command and run it, as a shell would."""
         typed = (f'"{word}"' if "'" in word else shlex.quote(word) for word in arguments)
-        print(f"\n$ conspectus {' '.join(typed)}", flush=True)
+        printing.line(f"\n$ conspectus {' '.join(typed)}")
         return run(arguments)
 
     _say(f"A hospital has a table of {ROWS:,} patients (made by this demo) and wants to publish answers about them.")
@@ -71,7 +71,7 @@ def _story(folder: Path, run: Run) -> None:
     command("report", "patients.conspectus", "--ledger", "patients.ledger", "-o", "report.html")
     _say("The same release again would pass the cap, and is refused before anything is spent.")
     code = command("release", "patients.csv", *asked, "--ledger", "patients.ledger", "-o", "again.conspectus")
-    print(f"(exit code {code}: the budget says no)")
+    printing.line(f"(exit code {code}: the budget says no)")
     command("ledger", "show", "patients.ledger")
     _say("At last, one private answer, its interval and the guarantee:")
     command("ask", "patients.conspectus", QUESTION)
@@ -88,7 +88,7 @@ def _truth(people: dict[str, list[object]]) -> int:
 
 
 def _say(text: str) -> None:
-    print()
+    printing.line()
     printing.paragraph(text)
 
 
@@ -96,5 +96,5 @@ def _show(path: str, lines: int) -> None:
     """The first lines of a file that a command wrote."""
     with open(path, encoding="utf-8") as text:
         for _ in range(lines):
-            print("  " + text.readline().rstrip())
-    print("  …")
+            printing.line("  " + text.readline().rstrip())
+    printing.line("  …")

@@ -243,7 +243,7 @@ def _words(release: Release, place: int) -> str:
 
 
 def _show(found: Evaluation, confidence: float) -> None:
-    print(NOT_PRIVATE)
+    printing.line(NOT_PRIVATE)
     covered = "no answer has an interval"
     if found.covered is not None:
         covered = f"{found.covered:.1%} of {found.intervals:,} intervals of {confidence:.0%} hold the truth"

@@ -58,7 +58,7 @@ def init(
         aside=aside,
         role=role,
     )
-    print(f'Made {made.path if is_server(path) else path}, the ledger of "{declared.name}".')
+    printing.line(f'Made {made.path if is_server(path) else path}, the ledger of "{declared.name}".')
     printing.facts([("it keeps", str(made.guarantee()))])
 
 
@@ -111,7 +111,7 @@ def study(
     ledger = cs.Ledger.open(path)
     budget = None if epsilon is None and rho is None else Budget(epsilon=epsilon, delta=delta, rho=rho)
     made = ledger.declare_study(name, purpose=purpose, budget=budget, by=by)
-    print(f'Declared the study "{made.name}" under the ledger of "{ledger.table}".')
+    printing.line(f'Declared the study "{made.name}" under the ledger of "{ledger.table}".')
     spent = f"{_sign(ledger)} = {printed(float(made.spent), 6)}"
     printing.facts([("its cap", _study_cap(ledger, made)), ("spent", spent)])
 
@@ -127,7 +127,7 @@ def retire(
     if not yes:
         typer.confirm(f'Retire the ledger of "{ledger.table}" for good?', abort=True)
     ledger.retire(reason, by=by)
-    print(f'Retired the ledger of "{ledger.table}": nothing more is released under it.')
+    printing.line(f'Retired the ledger of "{ledger.table}": nothing more is released under it.')
 
 
 def show_ledger(ledger: Any) -> None:
@@ -142,7 +142,7 @@ def show_ledger(ledger: Any) -> None:
         aside, gone = float(ledger.delta_cap), float(spending.delta)
         of_delta = f", and δ = {printed(gone, 6)} of {aside:.6g} set aside for published keys ({gone / aside:.1%})"
         left_of_delta = f", δ = {float(ledger.delta_cap - spending.delta):.6g}"
-    print(f'The ledger of "{ledger.table}"')
+    printing.line(f'The ledger of "{ledger.table}"')
     printing.facts(
         [
             ("keeps", str(ledger.guarantee())),

@@ -12,6 +12,8 @@ from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from conspectus.plain_text import plain
+
 if TYPE_CHECKING:
     from conspectus.mechanisms.bounds import Certificate, Potential
     from conspectus.privacy.guarantee import Guarantee
@@ -29,9 +31,20 @@ def width() -> int:
     return max(60, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 120
 
 
+def line(text: str = "", *, aside: bool = False) -> None:
+    """A line, or some; `aside` where only people look. What a command says goes through here, or through `as_json`."""
+    print(plain(text, "\n\t"), file=sys.stderr if aside else sys.stdout, flush=True)
+
+
+def passing(text: str) -> None:
+    """A line of a terminal that the next one takes over; nothing where nobody looks."""
+    if sys.stderr.isatty():
+        print(f"\x1b[2K{plain(text)}", end="\r", file=sys.stderr, flush=True)
+
+
 def paragraph(text: str) -> None:
     """Plain text, folded to the width there is."""
-    print("\n".join(wrap(text, width())))
+    line("\n".join(wrap(text, width())))
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
@@ -40,48 +53,46 @@ def facts(pairs: Iterable[tuple[str, str]]) -> None:
     room = max((len(label) for label, _ in pairs), default=0) + 4
     for label, text in pairs:
         wrapped = wrap(text, max(30, width() - room)) or [""]
-        print(f"  {label:<{room - 2}}{wrapped[0]}")
-        for line in wrapped[1:]:
-            print(" " * room + line)
+        line(f"  {label:<{room - 2}}{wrapped[0]}")
+        for more in wrapped[1:]:
+            line(" " * room + more)
 
 
 def notes(said: Iterable[str]) -> None:
     """What must be said besides, each note as a sentence."""
     for note in said:
-        print(f"{note[:1].upper()}{note[1:]}.")
+        line(f"{note[:1].upper()}{note[1:]}.")
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
     """A plain table; the columns numbered in `right` hold numbers. What is too wide is folded."""
     from rich.cells import cell_len
 
-    lines = [list(titles), *([_shown(cell) for cell in row] for row in rows)]
+    lines = [["\n".join(map(plain, cell.splitlines())) for cell in cells] for cells in (titles, *rows)]
     needed = [max(cell_len(part) for cell in cells for part in cell.split("\n")) for cells in zip(*lines, strict=True)]
     gaps = len(GAP) * (len(needed) - 1)
     widths = _fitted(needed, width() - gaps - 2)
-    print()
-    for number, line in enumerate(lines):
-        folded = [_folded(cell, room) for cell, room in zip(line, widths, strict=True)]
+    made = [""]
+    for number, cells in enumerate(lines):
+        folded = [_folded(cell, room) for cell, room in zip(cells, widths, strict=True)]
         for parts in zip_longest(*folded, fillvalue=""):
             spaces = [" " * (room - cell_len(part)) for part, room in zip(parts, widths, strict=True)]
             placed = [
                 s + part if i in right else part + s for i, (part, s) in enumerate(zip(parts, spaces, strict=True))
             ]
-            print(f" {GAP.join(placed)}".rstrip())
+            made.append(f" {GAP.join(placed)}".rstrip())
         if not number:
-            print(f" {'─' * (sum(widths) + gaps)}")
-    print()
-
-
-def _shown(cell: str) -> str:
-    """A cell without the signs that steer a terminal: a label is data."""
-    return "\n".join("".join(sign if sign.isprintable() else " " for sign in line) for line in cell.splitlines())
+            made.append(f" {'─' * (sum(widths) + gaps)}")
+    line("\n".join([*made, ""]))
 
 
 def _fitted(needed: list[int], room: int) -> list[int]:
-    """Widths of columns: what they need, the widest made narrower; names of up to 24 signs stay whole."""
-    least = [min(one, 6 if number else 24) for number, one in enumerate(needed)]
-    widths = [min(one, room) for one in needed]
+    """Widths of columns: what they need, the widest made narrower; names of up to 24 signs stay whole.
+
+    Where many columns leave less than six signs to each, lines are longer than the room.
+    """
+    least = [max(1, min(one, 6 if number else 24)) for number, one in enumerate(needed)]
+    widths = [max(low, min(one, room)) for low, one in zip(least, needed, strict=True)]
     while sum(widths) > room:
         foldable = [i for i, low in enumerate(least) if widths[i] > low]
         if not foldable:
@@ -100,8 +111,15 @@ def _folded(cell: str, room: int) -> list[str]:
     return [part for line in words for part in chop_cells(line, room)]
 
 
-def as_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str))
+def as_json(value: Mapping[str, Any] | Sequence[Any], *, indent: int | None = 2) -> None:
+    """A value for a program; signs that cannot be printed are escaped, and so the value is the same."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False, default=str)
+    print("\n".join(one if one.isprintable() else _escaped(one) for one in text.split("\n")), flush=True)
+
+
+def _escaped(text: str) -> str:
+    """Printed JSON with the signs escaped that cannot be printed; they stand in strings alone."""
+    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
 
 
 def guarantee_json(guarantee: Guarantee) -> dict[str, Any]:

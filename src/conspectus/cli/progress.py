@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from . import printing
+
 Progress = Callable[[str, int, int | None], None]
 
 
@@ -51,6 +53,6 @@ def _lines() -> Progress:
             if said.get(what, -1) < quarter:
                 said[what] = quarter
                 share = f" {25 * quarter} % ({done:,} of {total:,})" if quarter else " …"
-                print(f"{what}{share}", file=sys.stderr, flush=True)
+                printing.line(f"{what}{share}", aside=True)
 
     return tell

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
+from . import printing
+
 HELP = ("help", "?", "\\h", "\\?")
 END = ("exit", "quit", "\\q")
 MOST_COLUMNS = 40
@@ -37,11 +39,11 @@ def questions(name: str, said: str, *, selects: bool = False) -> Iterator[str]:
     with suppress(EOFError):
         while (text := _typed(name, selects=selects)) not in END:
             if text in HELP:
-                print(said, flush=True)
+                printing.line(said)
             elif text:
                 yield text
         return
-    print()
+    printing.line()
 
 
 def _typed(name: str, *, selects: bool) -> str:

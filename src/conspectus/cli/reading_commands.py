@@ -68,7 +68,7 @@ def ask(
         )
     else:
         show(said, standing=standing_notes(release.schema))
-        print(f"Under {release.guarantee}.")
+        printing.line(f"Under {release.guarantee}.")
     exit_with(said)
 
 
@@ -107,7 +107,7 @@ def export(
             return
         bought = not release.chooses or release.parameters["counts"]
         ends = "with intervals" if bought else "without counts, which were not bought,"
-        print(f"Wrote {made.num_rows:,} {what}{'s' if made.num_rows != 1 else ''} {ends} to {output}.")
+        printing.line(f"Wrote {made.num_rows:,} {what}{'s' if made.num_rows != 1 else ''} {ends} to {output}.")
         printing.notes(made.notes)
         return
     noisy = sum(made["too_noisy"].to_pylist())
@@ -115,7 +115,7 @@ def export(
         notes = {"notes": list(made.notes)}
         printing.as_json({"cells": made.num_rows, "too_noisy": noisy, **notes, "saved": str(output)})
     else:
-        print(f"Wrote {made.num_rows:,} cells to {output}, {noisy:,} of them marked as too noisy to print.")
+        printing.line(f"Wrote {made.num_rows:,} cells to {output}, {noisy:,} of them marked as too noisy to print.")
         printing.notes(made.notes)
 
 
@@ -156,7 +156,7 @@ def synthesize(
         printing.as_json({**facts, "saved": str(output)})
         return
     what = f"{rows:,} synthetic users as {made.num_rows:,} pairs" if paired else f"{made.num_rows:,} synthetic rows"
-    print(f"Wrote {what} to {output}.")
+    printing.line(f"Wrote {what} to {output}.")
     printing.notes(notes)
 
 
@@ -182,4 +182,4 @@ def report(
         except HoldsValues:
             made = cs.load_value(out)
         write_report(made, part, ledger=kept, source=out, owner=owner, purpose=purpose)
-    print(f"Wrote the report to {output}.")
+    printing.line(f"Wrote the report to {output}.")

@@ -81,7 +81,7 @@ def show_plan(made: Plan) -> None:
     problem, whole = made.problem, made.problem.planned_denominator
     asked = getattr(problem, "questions", None)
     what = f"{len(problem.workload):,} queries" if asked is None else f"A session of {asked:,} questions"
-    print(f"{what} on {problem.planned_rows:,} rows, {problem.neighbours} neighbours")
+    printing.line(f"{what} on {problem.planned_rows:,} rows, {problem.neighbours} neighbours")
     rows = ("seconds", "file", "synthetic rows") if asked is None else ()
     titles = ("mechanism", "expected max", "expected mean", "within", "interval ±", "proved max", "memory", *rows)
     printing.table(
@@ -107,14 +107,16 @@ def show_plan(made: Plan) -> None:
     printing.facts([*notes, *((refusal.mechanism, f"no: {refusal.reason}") for refusal in made.refusals)])
     if made.claims:
         if problem.assumed:
-            print(ROWS_ASSUMED[:1].upper() + ROWS_ASSUMED[1:] + ".")
+            printing.line(ROWS_ASSUMED[:1].upper() + ROWS_ASSUMED[1:] + ".")
         if asked is None:
             first = "largest" if problem.objective == "max" else "mean"
-            print(f"The least expected {first} error comes first (objective {problem.objective}).")
-            print("Seconds of one processor, beyond the start, and the file are right within a factor of about three.")
+            printing.line(f"The least expected {first} error comes first (objective {problem.objective}).")
+            printing.paragraph(
+                "Seconds of one processor, beyond the start, and the file are right within a factor of about three."
+            )
         each = "releases" if asked is None else "sessions of conjunctions of one to four columns, or of listed records"
         printing.paragraph(f"Expected errors are right within the factor beside them in about nine of ten {each}.")
-        print(
+        printing.line(
             "Errors and intervals are fractions of the rows. Expected ones are typical; only proved ones are promised."
         )
 
@@ -227,7 +229,7 @@ def show_release(made: Release, out: Path) -> None:
     """What was released, in words."""
     from conspectus.releases.planning import share
 
-    print(f"{_released(made)}.")
+    printing.line(f"{_released(made)}.")
     pairs = [("guarantee", str(dataclasses.replace(made.guarantee, warnings=())))]
     claim, rows = made.claim, made.total.divisor
     if claim is not None:

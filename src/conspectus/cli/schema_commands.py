@@ -48,15 +48,16 @@ def draft(
         if len(names) != 2:
             raise options.OptionError("--pairs takes two names of columns, as in --pairs user,item")
         text = draft_pairs(data, *names)
-    print(NOT_PRIVATE, file=sys.stderr)
+    printing.line(NOT_PRIVATE, aside=True)
     if NO_HEADER[0] in text.partition("\n")[0]:
-        print(f"Warning: {'; '.join(NO_HEADER)}.", file=sys.stderr)
+        printing.line(f"Warning: {'; '.join(NO_HEADER)}.", aside=True)
     if output is None:
-        print(text, end="" if text.endswith("\n") else "\n")
+        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
         return
     with destination(output, inputs=[data]) as part:
         part.write_text(text, encoding="utf-8")
-    print(f"Wrote a draft to {output}: replace what is not public knowledge, then remove the line draft = true.")
+    remains = "replace what is not public knowledge, then remove the line draft = true"
+    printing.line(f"Wrote a draft to {output}: {remains}.")
 
 
 def check(
@@ -74,7 +75,7 @@ def check(
             printing.as_json({**declared.to_dict(), "cells": every if every < 10**300 else in_words(every)})
             return
         size = f"{len(declared.columns)} columns, {in_words(declared.domain.cells)} cells"
-        print(f'"{declared.name}": {size}, unit: {declared.unit}')
+        printing.line(f'"{declared.name}": {size}, unit: {declared.unit}')
         rows = [(column.name, column.kind, f"{column.size:,}", _some(column.labels)) for column in declared.columns]
         printing.table(("column", "type", "codes", "values"), rows, right=(2,))
         return
@@ -87,11 +88,11 @@ def check(
         beyond = None if unit is None else {**dataclasses.asdict(unit), "dropped": unit.dropped}
         printing.as_json({**found, "lines": None if lines is None else dataclasses.asdict(lines), "unit": beyond})
         return
-    print(NOT_PRIVATE)
+    printing.line(NOT_PRIVATE)
     cells = [(c.name, f"{c.rows:,}", f"{c.clamped:,}", f"{c.recoded:,}", f"{c.missing:,}") for c in counts]
     printing.table(("column", "rows", "clamped", "recoded", "missing"), cells, right=(1, 2, 3, 4))
     if lines is not None and (lines.odd_quotes or lines.wrong_fields or lines.too_long):
-        print(str(lines))
+        printing.line(str(lines))
     if unit is not None:
         printing.paragraph(str(unit))
 

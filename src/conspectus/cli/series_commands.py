@@ -60,7 +60,7 @@ def open_(
         **facts,
         **options.settings_of(setting or ()),
     )
-    print(f'Planned {len(series.periods):,} releases of "{declared.name}" in {path}.')
+    printing.line(f'Planned {len(series.periods):,} releases of "{declared.name}" in {path}.')
     printing.facts([("all of them keep", str(series.guarantee)), ("first period", series.periods[0])])
 
 
@@ -98,7 +98,7 @@ def release(
         printing.as_json(release_json(made, out))
         return
     parameters = made.parameters
-    print(f"Period {parameters['period']}, {parameters['place']} of {parameters['periods']}.")
+    printing.line(f"Period {parameters['period']}, {parameters['place']} of {parameters['periods']}.")
     show_release(made, out)
 
 
@@ -111,7 +111,7 @@ def show(path: SeriesFile, ledger: SeriesLedger = None, as_json: options.Json = 
         printing.as_json({"periods": lines, "next": series.next, "ended": series.ended, "guarantee": kept})
         return
     sign = "ε" if series.budget_of(series.periods[0]).rho is None else "ρ"
-    print(repr(series).strip("<>"))
+    printing.line(repr(series).strip("<>"))
     printing.facts([("all of them keep", str(series.guarantee)), ("next", series.next or "none")])
     rows = [(one["period"], one["state"], one["when"] or "", f"{one['share']:.6g}", str(one["acts"])) for one in lines]
     printing.table(("period", "", "when (UTC)", sign, "acts"), rows, right=(3, 4))
@@ -121,4 +121,4 @@ def end(path: SeriesFile, ledger: SeriesLedger = None) -> None:
     """End a series for good: what its other periods would have spent goes back to the ledger."""
     series = cs.resume_series(path, ledger=ledger)
     series.end()
-    print(f"Ended: {repr(series).strip('<>')}. What was not spent is back in the ledger.")
+    printing.line(f"Ended: {repr(series).strip('<>')}. What was not spent is back in the ledger.")

@@ -52,9 +52,9 @@ def folder(
     )
     service = supervisor.Supervisor(plan)
     what = [f"{len(service.published):,} published", f"{len(service.hosted):,} live"]
-    print(f"Serving {folder} at {service.address} ({', '.join(what)}). Stop with Ctrl-C.", flush=True)
+    printing.line(f"Serving {folder} at {service.address} ({', '.join(what)}). Stop with Ctrl-C.")
     if host not in supervisor.LOOPBACK:
-        print("Others can reach this address, and HTTP hides nothing: put a TLS proxy in front of it.", flush=True)
+        printing.line("Others can reach this address, and HTTP hides nothing: put a TLS proxy in front of it.")
     service.run()
 
 
@@ -76,8 +76,8 @@ def studio(
         raise not_installed(missing) from None
 
     def ready(address: str) -> None:
-        print(f"The studio is at {address}", flush=True)
-        print("Whoever has this address sees your data: keep it to yourself. Stop with Ctrl-C.", flush=True)
+        printing.line(f"The studio is at {address}")
+        printing.line("Whoever has this address sees your data: keep it to yourself. Stop with Ctrl-C.")
         if browser:
             import webbrowser
 
@@ -108,7 +108,7 @@ def add(
     if as_json:
         printing.as_json({"name": name, "token": token})
         return
-    print(token)
+    printing.line(token)
     typer.echo(f"This is the token of {name}, shown this once: it is sent as Authorization: Bearer …", err=True)
 
 
@@ -136,7 +136,7 @@ def list_(folder: Folder, as_json: options.Json = False) -> None:
 def revoke(name: AnalystName, folder: Folder) -> None:
     """Take an analyst's token away. It is refused from the next request on."""
     _analysts(folder).revoke(name)
-    print(f"The token of {name} is refused from now on.")
+    printing.line(f"The token of {name} is refused from now on.")
 
 
 def _analysts(folder: Path) -> Analysts:

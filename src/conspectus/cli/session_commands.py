@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -123,7 +122,7 @@ def ask_session(
             printing.as_json({"answers": [one.json for one in said], **_standing(live), "guarantee": kept})
         else:
             show(said, lambda answer: _line(live, answer), standing=standing_notes(live.schema))
-            print(f"{_left(live)}. Under {live.guarantee}.")
+            printing.line(f"{_left(live)}. Under {live.guarantee}.")
     exit_with(said)
 
 
@@ -199,12 +198,12 @@ def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, en
 
     failed = False
     if not as_json:
-        print(f"{live}.")
+        printing.line(f"{live}.")
         printing.facts([("expects", live.expectation)])
         printing.facts([("keeps", str(dataclasses.replace(live.guarantee, warnings=())))])
         printing.facts([("warning", warning) for warning in live.guarantee.warnings])
         if sys.stdin.isatty():
-            print("Type predicates; help says how, and exit ends it.")
+            printing.line("Type predicates; help says how, and exit ends it.")
     try:
         for text in questions(live.schema.name, _help(live)):
             try:
@@ -214,20 +213,23 @@ def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, en
             except (ValueError, LookupError) as problem:
                 failed = True
                 refused = Said(text, None, explain(problem)[1])
-                print(json.dumps(refused.json) if as_json else f"  {refused.refusal}", flush=True)
+                if as_json:
+                    printing.as_json(refused.json, indent=None)
+                else:
+                    printing.line(f"  {refused.refusal}")
                 continue
             said = Said(text, answer)
             if as_json:
-                print(json.dumps({**said.json, **_standing(live)}, ensure_ascii=False, allow_nan=False), flush=True)
+                printing.as_json({**said.json, **_standing(live)}, indent=None)
             else:
                 shown_text = "" if sys.stdin.isatty() and said.heading == text else f"{said.heading}\n"
-                print(f"{shown_text}  {_line(live, answer)}", flush=True)
+                printing.line(f"{shown_text}  {_line(live, answer)}")
     except KeyboardInterrupt:
-        print(file=sys.stderr)
+        printing.line(aside=True)
     if not as_json:
         then = "and the session is ended" if ends else "which can be resumed"
         kept = "" if live.path is None else f" Every answer is in {live.path.name}, {then}."
-        print(f"{_left(live)}.{kept}")
+        printing.line(f"{_left(live)}.{kept}")
     return failed
 
 

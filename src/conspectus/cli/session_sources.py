@@ -7,8 +7,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from conspectus.plain_text import plain
 from conspectus.real_path import real_path
 
+from . import printing
 from .options import OptionError
 
 
@@ -41,7 +43,7 @@ def sources_of(path: Path, data: str | None, schema: Path | None, ledger: str | 
             del said[name]
     if None in said.values():
         raise OptionError(f"{path} does not know where its table is: give the data, --schema and --ledger")
-    words = " ".join(f"{name}{shlex.quote(_shown(str(value)))}" for name, value in said.items())
+    words = " ".join(f"{name}{shlex.quote(plain(str(value)))}" for name, value in said.items())
     if said and not _agreed(path, words):
         raise OptionError(
             f"the file of a session does not decide what is opened: read what it says, and name it yourself: {words}"
@@ -57,13 +59,8 @@ def _agreed(path: Path, words: str) -> bool:
     """Ask whoever sits at the terminal; nobody else is asked."""
     if not sys.stdin.isatty():
         return False
-    print(f"{path} would open: {words}")
+    printing.line(f"{path} would open: {words}")
     try:
         return input("Open this? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False
-
-
-def _shown(text: str) -> str:
-    """A text from a file as a terminal may have it: without signs that move or hide what is written."""
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)

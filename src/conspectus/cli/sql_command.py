@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -67,7 +66,7 @@ def sql(
     checked_confidence(confidence)
     with _asked(out, session, data, schema, ledger, quote=quote, confidence=confidence, snap=snap) as (told, put):
         if not given and sys.stdin.isatty() and not as_json:
-            print(f"Type SELECTs over {told.name}, each ended by a semicolon or an empty line; help says more.")
+            printing.line(f"Type SELECTs over {told.name}, each ended by a semicolon or an empty line; help says more.")
         texts = given or questions(told.name, _help(told), selects=True)
         failed = _answered(texts, put, as_json=as_json, single=len(given) == 1, most=most or None)
     if failed and not (sys.stdin.isatty() and not given):
@@ -129,7 +128,10 @@ def _answered(
             if single or code != BAD_INPUT:
                 raise
             failed = True
-            print(json.dumps({"query": text, "error": refusal}) if as_json else f"  {refusal}", flush=True)
+            if as_json:
+                printing.as_json({"query": text, "error": refusal}, indent=None)
+            else:
+                printing.line(f"  {refusal}")
             continue
         if as_json:
             printing.as_json({"query": text, **_json(found)})
@@ -143,11 +145,11 @@ def _print(found: QueryResult | Quote, most: int | None) -> None:
     from conspectus.releases.selects.query_result import QueryResult
 
     if not isinstance(found, QueryResult):
-        print(found, flush=True)
+        printing.line(str(found))
         return
-    print(found.to_text(most), flush=True)
+    printing.line(found.to_text(most))
     if most is not None and len(found) > most:
-        print(f"{most:,} of {len(found):,} lines are printed: --lines 0 prints all", flush=True)
+        printing.line(f"{most:,} of {len(found):,} lines are printed: --lines 0 prints all")
 
 
 def _json(found: Any) -> dict[str, Any]:

@@ -73,9 +73,9 @@ def value(
         printing.as_json(made.to_dict())
         return
     if output is not None:
-        print(f"Saved to {output}.")
+        printing.line(f"Saved to {output}.")
     [found] = made.values
-    print(f"The {kind} of {found}")
+    printing.line(f"The {kind} of {found}")
     pairs = [("by", made.mechanism), ("guarantee", str(dataclasses.replace(made.guarantee, warnings=())))]
     pairs += [("note", note) for note in (found.note, *made.notes) if note and found.value is not None]
     pairs += [("warning", warning) for warning in made.guarantee.warnings]
