@@ -31,10 +31,10 @@ NOTE = (
 
 
 def some(case: Case, columns: int, rows: int, seed: int) -> Case:
-    """Some columns and rows of a table."""
+    """Some columns and rows of a table; all columns where there are fewer."""
     rng = np.random.default_rng(seed)
     usable = [name for name, size in case.sizes.items() if 2 <= size <= MOST_VALUES]
-    names = [usable[place] for place in sorted(rng.choice(len(usable), columns, replace=False))]
+    names = [usable[place] for place in sorted(rng.choice(len(usable), min(columns, len(usable)), replace=False))]
     kept = np.random.default_rng(7).permutation(len(case.codes[names[0]]))[:rows]
     codes = {name: case.codes[name][kept] for name in names}
     ordered = tuple(name for name in case.ordered if name in names)

@@ -1,4 +1,4 @@
-"""Problems of many kinds over made tables of six shapes, and how far off releases are: for what claims expect."""
+"""Problems of many kinds over made tables of seven shapes, and how far off releases are: for what claims expect."""
 
 from __future__ import annotations
 
@@ -94,7 +94,15 @@ def few(rng: Rng, sizes: Sequence[int], rows: int) -> Columns:
     return [rng.integers(0, size, 60)[chosen] for size in sizes]
 
 
-SHAPES: tuple[Callable[[Rng, Sequence[int], int], Columns], ...] = (uniform, skewed, mixture, chain, parity, few)
+def log(rng: Rng, sizes: Sequence[int], rows: int) -> Columns:
+    """A few kinds of rows, one more frequent by far than the next, and nearly all rows of a kind alike."""
+    kind = rng.choice(5, rows, p=0.3 ** np.arange(5) / (0.3 ** np.arange(5)).sum())
+    odd = rng.random((len(sizes), rows)) < rng.choice([0.0, 0.01, 0.05], len(sizes))[:, None]
+    alike = [rng.integers(0, size, 5)[kind] for size in sizes]
+    return [np.where(*each) for each in zip(odd, skewed(rng, sizes, rows), alike)]
+
+
+SHAPES: tuple[Callable[[Rng, Sequence[int], int], Columns], ...] = (uniform, skewed, mixture, chain, parity, few, log)
 
 
 def made_problem(seed: int) -> MadeProblem:

@@ -55,7 +55,7 @@ class MadeSession:
 
 
 def made_session(seed: int) -> MadeSession:
-    """A session that follows from its seed: about a table of one of six shapes, or one of seven times about records."""
+    """A session that follows from its seed: about a table of one of seven shapes, or once in eight about records."""
     rng = np.random.default_rng(seed)
     rows = int(rng.choice([1_000, 5_000, 20_000, 100_000]))
     budget = budget_of(rng, rows)

@@ -292,7 +292,7 @@ ONLINE_VARIES = {
     "sparse-mw": 10.0,
 }
 """What VARIES is for sessions, of conjunctions of one to four columns, or of listed records. Chosen on made tables of
-six shapes and on records; `python -m bench.expected_sessions` reports on others and on real ones."""
+seven shapes and on records; `python -m bench.expected_sessions` reports on others and on real ones."""
 
 # What a release takes, and how large its file is (`effort.expected_effort`). Chosen on made tables by `python -m
 # bench.effort made`, and reported on NLTCS and Adult by `python -m bench.effort`. Seconds are of one processor.
