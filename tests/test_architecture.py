@@ -52,19 +52,19 @@ mechanisms.effort      -> mechanisms, queries.blocks
 mechanisms.boosting, mechanisms.dual_query, mechanisms.online, mechanisms.small_db, mechanisms.sparse_project
                        -> mechanisms*
 releases               -> mechanisms.effort, mechanisms.small_db, mechanisms*, queries.language, privacy.ledger,
-                          data, data.sources, tabular
+                          data, data.sources, tabular, plain_text
 sessions               -> releases*, server_address, real_path
 streams                -> releases*
 stability              -> releases*
 report                 -> data.schema, releases, stability, synopses*, privacy, privacy.composition, privacy.ledger,
-                          real_path
+                          real_path, plain_text
 audit                  -> sessions*, streams, stability, privacy.composition, local
 service.homes          -> service.analysts, service.describing, service.desk, service.journal, service.refusing,
                           service.shelf, sessions*, conspectus
-service                -> service.homes, sessions*, report, conspectus
+service                -> service.homes, sessions*, report, plain_text, conspectus
 local                  -> privacy, queries.rules, suggestions
 attacks                -> data.schema, queries, queries.builders, mechanisms, suggestions, whole_numbers,
-                          conspectus
+                          plain_text, conspectus
 cli                    -> attacks*, service*, audit*, report, plain_text, conspectus
 __main__               -> cli
 """
@@ -92,6 +92,8 @@ KEYHOLDERS = (
     "privacy.levels",
     "privacy.permute_and_flip",
 )
+SAYS = {"print": "cli.printing", "input": "cli.prompt"}
+"""The modules that speak, which show as plain text what came out of a file."""
 LONGEST, MOST_FILES = 400, 24
 SHARED_NAMES = ("__init__", "mechanism", "parameters", "theorem", "claim", "plan")
 EMPTY_NAMES = ("utils", "common", "types", "base", "errors", "helpers", "misc")
@@ -302,8 +304,16 @@ def _acts(module: Module) -> Iterator[str]:
         match node:
             case ast.Call(func=ast.Name(id="eval" | "exec" | "compile" as called)):
                 yield f"calls {called}"
-            case ast.Call(func=ast.Name(id="print")) if module.name != "cli.printing":
-                yield "prints by itself: a label would steer the terminal"
+            case ast.Call(func=ast.Name(id="print" | "input" as called)) if module.name != SAYS[called]:
+                yield f"calls {called} by itself: a label would steer the terminal"
+            case ast.Call(func=ast.Attribute(attr="echo" | "secho" | "confirm" | "prompt", value=ast.Name(id="typer"))):
+                yield "lets typer speak: a label would steer the terminal"
+            case ast.Call(func=ast.Attribute(attr="write", value=ast.Attribute(attr="stdout" | "stderr"))) if inside(
+                module.name, "cli"
+            ):
+                yield "writes to a stream by itself: a label would steer the terminal"
+            case ast.ImportFrom(module="html") if module.name != "plain_text":
+                yield "escapes by itself: plain_text does it with what no page can hold"
             case ast.ExceptHandler() if not any(inside(module.name, place) for place in CATCH_ALL):
                 if _catches_all(node):
                     yield "catches everything"
@@ -376,7 +386,8 @@ BROKEN = {
     "queries/seeded.py": "import numpy as np\ndef f(public_seed): return np.random.PCG64(public_seed)\n",
     "synopses/dense.py": "import pickle\n",
     "mechanisms/careless.py": "try:\n    eval('1')\nexcept (ValueError, Exception):\n    pass\n",
-    "cli/loud.py": "print('a label')\n",
+    "cli/loud.py": "print('a label')\ninput('a label')\n",
+    "cli/louder.py": "import sys\ntyper.confirm('a label')\nsys.stdout.write('a label')\n",
     "data/linked.py": "from pathlib import Path\nx = Path('a').resolve()\n",
     "mechanisms/lucky.py": "import random\nfrom numpy.random import default_rng\n",
     # names and sizes
@@ -411,7 +422,10 @@ EXPECTED = {
     "synopses.dense: imports pickle",
     "mechanisms.careless: calls eval",
     "mechanisms.careless: catches everything",
-    "cli.loud: prints by itself: a label would steer the terminal",
+    "cli.loud: calls print by itself: a label would steer the terminal",
+    "cli.loud: calls input by itself: a label would steer the terminal",
+    "cli.louder: lets typer speak: a label would steer the terminal",
+    "cli.louder: writes to a stream by itself: a label would steer the terminal",
     "data.linked: resolves a path by itself: real_path refuses what leads nowhere",
     "mechanisms.lucky: imports random",
     "privacy.noise: imports random",

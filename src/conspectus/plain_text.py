@@ -1,15 +1,32 @@
-"""What a file holds is data, and is shown as such: no sign of it steers the terminal that shows it.
+"""What a file holds is data, and is shown as such: no sign of it steers what shows it, or begins a line.
 
-A label may hold signs that move, hide or turn around what is written beside it, and so forge a line of a result.
+A label may hold signs that move, hide or turn around what is written beside it, or that end a line, so that what
+follows looks like a line of the result.
 """
 
 from __future__ import annotations
 
+import html
+from unicodedata import category
+
 STANDS_FOR = "\N{REPLACEMENT CHARACTER}"
 
 
-def plain(text: str, kept: str = "") -> str:
-    """A text with � for each sign that cannot be printed, but for those `kept`."""
+JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+"""Signs without a width that some scripts are spelled with."""
+
+
+def plain(text: str) -> str:
+    """A text as one line, with � for each sign that is neither seen nor a space."""
     if text.isprintable():
         return text
-    return "".join(sign if sign.isprintable() or sign in kept else STANDS_FOR for sign in text)
+    return "".join(sign if _is_plain(sign) else STANDS_FOR for sign in text)
+
+
+def escape(text: str) -> str:
+    """A text to stand in HTML or SVG, where lines mean nothing: what is mark-up there is escaped."""
+    return html.escape("".join(sign if sign in "\n\t" else plain(sign) for sign in text))
+
+
+def _is_plain(sign: str) -> bool:
+    return sign.isprintable() or sign in JOINERS or category(sign) == "Zs"

@@ -5,7 +5,6 @@ Nothing here reads a table of people: what is shown was published, or is public.
 
 from __future__ import annotations
 
-import html
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from conspectus.plain_text import plain
+from conspectus.plain_text import escape, plain
 from conspectus.suggestions import suggest_keywords
 
 MOST_LINES = 20
@@ -112,12 +111,12 @@ class Tabular(ABC):
 
     def _repr_html_(self) -> str:
         table = self.to_arrow()
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in table.column_names)
+        head = "".join(f"<th>{escape(name)}</th>" for name in table.column_names)
         cells = _lines_of(table, self._labels(), MOST_LINES)
-        lines = ("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in cells)
+        lines = ("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in cells)
         more = table.num_rows - MOST_LINES
         rest = f"<p>… and {more:,} more lines</p>" if more > 0 else ""
-        said = f"<p>{html.escape(text)}</p>" if (text := self._heading()) else ""
+        said = f"<p>{escape(text)}</p>" if (text := self._heading()) else ""
         return f"{said}<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>{rest}"
 
     def _heading(self) -> str:

@@ -59,7 +59,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_a_select_goes_on_until_a_semicolon_or_an_empty_line(typed: Typed, capsys: Printed) -> None:
     prompts = typed("SELECT COUNT(*)", "FROM people;", "", "select 1", "", "age > 3", "exit", "never")
-    found = list(questions("people", "how it is done", selects=True))
+    found = list(questions("people", ["how it is done"], selects=True))
     assert found == ["SELECT COUNT(*)\nFROM people;", "select 1", "age > 3"]
     assert prompts == ["people> ", "      | ", "people> ", "people> ", "      | ", "people> ", "people> "]
 
@@ -67,7 +67,7 @@ def test_a_select_goes_on_until_a_semicolon_or_an_empty_line(typed: Typed, capsy
 @pytest.mark.parametrize("end", ["exit", "QUIT", "quit;", "\\q", None])
 def test_help_is_given_and_the_end_is_understood(typed: Typed, capsys: Printed, end: str | None) -> None:
     typed("help", "?", "ill", *([] if end is None else [end, "never"]))
-    assert list(questions("people", "how it is done")) == ["ill"]
+    assert list(questions("people", ["how it is done"])) == ["ill"]
     assert capsys.readouterr().out.count("how it is done") == 2
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
+
+from conspectus.plain_text import escape
 
 from .contest import AttackResult, success_bound
 

@@ -48,7 +48,8 @@ def _story(folder: Path, run: Run) -> None:
     def command(*arguments: str) -> int:
         """Show a command and run it, as a shell would."""
         typed = (f'"{word}"' if "'" in word else shlex.quote(word) for word in arguments)
-        printing.line(f"\n$ conspectus {' '.join(typed)}")
+        printing.line()
+        printing.line(f"$ conspectus {' '.join(typed)}")
         return run(arguments)
 
     _say(f"A hospital has a table of {ROWS:,} patients (made by this demo) and wants to publish answers about them.")

@@ -12,6 +12,7 @@ from conspectus.server_address import is_server
 
 from . import options, printing
 from .outputs import destination, kind_of
+from .prompt import agreed
 
 if TYPE_CHECKING:
     from conspectus.privacy.ledger.ledger import Ledger
@@ -124,8 +125,8 @@ def retire(
 ) -> None:
     """Close a ledger for good: nothing more is released about its table, and nothing undoes that."""
     ledger = cs.Ledger.open(path)
-    if not yes:
-        typer.confirm(f'Retire the ledger of "{ledger.table}" for good?', abort=True)
+    if not yes and not agreed(f'Retire the ledger of "{ledger.table}" for good?'):
+        raise typer.Abort
     ledger.retire(reason, by=by)
     printing.line(f'Retired the ledger of "{ledger.table}": nothing more is released under it.')
 

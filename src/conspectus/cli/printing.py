@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -32,8 +32,11 @@ def width() -> int:
 
 
 def line(text: str = "", *, aside: bool = False) -> None:
-    """A line, or some; `aside` where only people look. What a command says goes through here, or through `as_json`."""
-    print(plain(text, "\n\t"), file=sys.stderr if aside else sys.stdout, flush=True)
+    """One line, whatever is in it; `aside` where only people look.
+
+    What a command says goes through here, or through `as_json`.
+    """
+    print(plain(text), file=sys.stderr if aside else sys.stdout, flush=True)
 
 
 def passing(text: str) -> None:
@@ -44,7 +47,8 @@ def passing(text: str) -> None:
 
 def paragraph(text: str) -> None:
     """Plain text, folded to the width there is."""
-    line("\n".join(wrap(text, width())))
+    for one in wrap(text, width()):
+        line(one)
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
@@ -68,11 +72,11 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequen
     """A plain table; the columns numbered in `right` hold numbers. What is too wide is folded."""
     from rich.cells import cell_len
 
-    lines = [["\n".join(map(plain, cell.splitlines())) for cell in cells] for cells in (titles, *rows)]
-    needed = [max(cell_len(part) for cell in cells for part in cell.split("\n")) for cells in zip(*lines, strict=True)]
+    lines = [list(map(plain, cells)) for cells in (titles, *rows)]
+    needed = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
     gaps = len(GAP) * (len(needed) - 1)
     widths = _fitted(needed, width() - gaps - 2)
-    made = [""]
+    line()
     for number, cells in enumerate(lines):
         folded = [_folded(cell, room) for cell, room in zip(cells, widths, strict=True)]
         for parts in zip_longest(*folded, fillvalue=""):
@@ -80,10 +84,10 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequen
             placed = [
                 s + part if i in right else part + s for i, (part, s) in enumerate(zip(parts, spaces, strict=True))
             ]
-            made.append(f" {GAP.join(placed)}".rstrip())
+            line(f" {GAP.join(placed)}".rstrip())
         if not number:
-            made.append(f" {'─' * (sum(widths) + gaps)}")
-    line("\n".join([*made, ""]))
+            line(f" {'─' * (sum(widths) + gaps)}")
+    line()
 
 
 def _fitted(needed: list[int], room: int) -> list[int]:
@@ -105,21 +109,37 @@ def _folded(cell: str, room: int) -> list[str]:
     """The lines of a cell, broken between words where that can be."""
     from rich.cells import cell_len, chop_cells
 
-    if "\n" not in cell and cell_len(cell) <= room:
+    if cell_len(cell) <= room:
         return [cell]
-    words = [part for line in cell.split("\n") for part in wrap(line, room)]
-    return [part for line in words for part in chop_cells(line, room)]
+    return [part for line in wrap(cell, room) for part in chop_cells(line, room)]
 
 
 def as_json(value: Mapping[str, Any] | Sequence[Any], *, indent: int | None = 2) -> None:
-    """A value for a program; signs that cannot be printed are escaped, and so the value is the same."""
+    """A value for a program, the same whatever can be printed here: other signs are escaped."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False, default=str)
-    print("\n".join(one if one.isprintable() else _escaped(one) for one in text.split("\n")), flush=True)
+    _file(text, lambda sign: json.dumps(sign)[1:-1])
 
 
-def _escaped(text: str) -> str:
-    """Printed JSON with the signs escaped that cannot be printed; they stand in strings alone."""
-    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
+def as_toml(text: str) -> None:
+    """A TOML file whose texts are all between double quotes, with the same values whatever can be printed here."""
+    _file(text.removesuffix("\n"), lambda sign: f"\\U{ord(sign):08x}")
+
+
+def _file(text: str, escape: Callable[[str], str]) -> None:
+    """A file, with each sign escaped that cannot be printed, or is not in the encoding of the output."""
+    lines = (
+        one if _is_shown(one) else "".join(sign if _is_shown(sign) else escape(sign) for sign in one)
+        for one in text.split("\n")
+    )
+    print("\n".join(lines), flush=True)
+
+
+def _is_shown(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return text.isprintable()
 
 
 def guarantee_json(guarantee: Guarantee) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+
+from conspectus.plain_text import plain
 
 from . import printing
 
@@ -13,7 +15,7 @@ END = ("exit", "quit", "\\q")
 MOST_COLUMNS = 40
 
 
-def questions(name: str, said: str, *, selects: bool = False) -> Iterator[str]:
+def questions(name: str, said: Sequence[str], *, selects: bool = False) -> Iterator[str]:
     """The questions that are put.
 
     At a terminal `help` and `?` are answered here, and `exit`, `quit` and Ctrl-D end it. A SELECT may go over several
@@ -22,7 +24,7 @@ def questions(name: str, said: str, *, selects: bool = False) -> Iterator[str]:
 
     Args:
         name: What is asked about; it stands in the prompt.
-        said: What `help` says.
+        said: The lines that `help` says.
         selects: Whether SELECTs are asked for, and not predicates.
 
     Returns:
@@ -39,7 +41,8 @@ def questions(name: str, said: str, *, selects: bool = False) -> Iterator[str]:
     with suppress(EOFError):
         while (text := _typed(name, selects=selects)) not in END:
             if text in HELP:
-                printing.line(said)
+                for line in said:
+                    printing.line(line)
             elif text:
                 yield text
         return
@@ -48,6 +51,7 @@ def questions(name: str, said: str, *, selects: bool = False) -> Iterator[str]:
 
 def _typed(name: str, *, selects: bool) -> str:
     """One question, or a word for the prompt itself; a SELECT over as many lines as it takes."""
+    name = plain(name)
     text = input(f"{name}> ").strip()
     while selects and text.casefold().startswith(("select", "with")) and not text.endswith(";"):
         more = input(f"{'':{len(name)}}| ").strip()
@@ -56,6 +60,14 @@ def _typed(name: str, *, selects: bool) -> str:
         text += f"\n{more}"
     word = text.rstrip(";").strip().casefold()
     return word if word in (*HELP, *END) else text
+
+
+def agreed(question: str) -> bool:
+    """Whether someone says yes to it; no is what anything else means."""
+    try:
+        return input(f"{plain(question)} [y/N] ").strip().casefold() in ("y", "yes")
+    except EOFError:
+        return False
 
 
 def listed(columns: list[tuple[str, str]]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -52,7 +51,7 @@ def draft(
     if NO_HEADER[0] in text.partition("\n")[0]:
         printing.line(f"Warning: {'; '.join(NO_HEADER)}.", aside=True)
     if output is None:
-        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+        printing.as_toml(text)
         return
     with destination(output, inputs=[data]) as part:
         part.write_text(text, encoding="utf-8")

@@ -109,7 +109,8 @@ def add(
         printing.as_json({"name": name, "token": token})
         return
     printing.line(token)
-    typer.echo(f"This is the token of {name}, shown this once: it is sent as Authorization: Bearer …", err=True)
+    said = f"This is the token of {name}, shown this once: it is sent as Authorization: Bearer …"
+    printing.line(said, aside=True)
 
 
 def list_(folder: Folder, as_json: options.Json = False) -> None:

@@ -222,8 +222,9 @@ def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, en
             if as_json:
                 printing.as_json({**said.json, **_standing(live)}, indent=None)
             else:
-                shown_text = "" if sys.stdin.isatty() and said.heading == text else f"{said.heading}\n"
-                printing.line(f"{shown_text}  {_line(live, answer)}")
+                if not sys.stdin.isatty() or said.heading != text:
+                    printing.line(said.heading)
+                printing.line(f"  {_line(live, answer)}")
     except KeyboardInterrupt:
         printing.line(aside=True)
     if not as_json:
@@ -233,13 +234,13 @@ def _converse(live: Session, *, confidence: float, snap: bool, as_json: bool, en
     return failed
 
 
-def _help(live: Session) -> str:
+def _help(live: Session) -> Sequence[str]:
     """What `help` says at the prompt."""
     columns = [(column.name, column.kind) for column in live.schema.columns]
     return (
-        f"A predicate a line, as in age >= 30 AND sex = 'Female'; names with spaces or hyphens in double quotes.\n"
-        f"The columns: {listed(columns)}.\n"
-        "help, or ?: this text. exit, quit or Ctrl-D: the end."
+        "A predicate a line, as in age >= 30 AND sex = 'Female'; names with spaces or hyphens in double quotes.",
+        f"The columns: {listed(columns)}.",
+        "help, or ?: this text. exit, quit or Ctrl-D: the end.",
     )
 
 

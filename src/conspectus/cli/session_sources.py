@@ -12,6 +12,7 @@ from conspectus.real_path import real_path
 
 from . import printing
 from .options import OptionError
+from .prompt import agreed
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,4 @@ def _agreed(path: Path, words: str) -> bool:
     if not sys.stdin.isatty():
         return False
     printing.line(f"{path} would open: {words}")
-    try:
-        return input("Open this? [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
+    return agreed("Open this?")

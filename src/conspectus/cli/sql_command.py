@@ -98,15 +98,15 @@ def _asked(
             yield live.schema, lambda text: live.query(text, confidence=confidence, snap=snap)
 
 
-def _help(told: Schema) -> str:
+def _help(told: Schema) -> Sequence[str]:
     """What `help` says at the prompt."""
     first = told.columns[0].name
     return (
-        f'A SELECT over "{told.name}", ended by a semicolon or an empty line, as in\n'
-        f'  SELECT "{first}", COUNT(*) FROM "{told.name}" GROUP BY "{first}" ORDER BY 2 DESC LIMIT 5;\n'
-        f"The columns: {listed([(column.name, column.kind) for column in told.columns])}.\n"
-        "Names with spaces or hyphens go into double quotes, texts into single ones.\n"
-        "help, or ?: this text. exit, quit or Ctrl-D: the end."
+        f'A SELECT over "{told.name}", ended by a semicolon or an empty line, as in',
+        f'  SELECT "{first}", COUNT(*) FROM "{told.name}" GROUP BY "{first}" ORDER BY 2 DESC LIMIT 5;',
+        f"The columns: {listed([(column.name, column.kind) for column in told.columns])}.",
+        "Names with spaces or hyphens go into double quotes, texts into single ones.",
+        "help, or ?: this text. exit, quit or Ctrl-D: the end.",
     )
 
 
@@ -143,11 +143,15 @@ def _answered(
 def _print(found: QueryResult | Quote, most: int | None) -> None:
     """A result up to so many lines, or a quote."""
     from conspectus.releases.selects.query_result import QueryResult
+    from conspectus.tabular import text_lines
 
     if not isinstance(found, QueryResult):
         printing.line(str(found))
         return
-    printing.line(found.to_text(most))
+    for line in text_lines(found.arrow, found.labels, most):
+        printing.line(line)
+    for note in found.notes:
+        printing.line(note)
     if most is not None and len(found) > most:
         printing.line(f"{most:,} of {len(found):,} lines are printed: --lines 0 prints all")
 

@@ -7,7 +7,6 @@ here is post-processing: no method of a release can touch the table again.
 from __future__ import annotations
 
 import dataclasses
-import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from conspectus.data.domain import Chunk
 from conspectus.data.schema import Schema
 from conspectus.mechanisms.bounds import Certificate
 from conspectus.mechanisms.mechanism import Claim
+from conspectus.plain_text import escape
 from conspectus.privacy.events import Event
 from conspectus.privacy.guarantee import Guarantee
 from conspectus.queries.blocks.moments import Moment
@@ -145,7 +145,7 @@ class Release(Quantiles, Learning, Winners):
             "released": f"{self._how_many}, by {self.mechanism}",
             "guarantee": str(self.guarantee),
         }
-        lines = (f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in facts.items())
+        lines = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in facts.items())
         return f"<table><tbody>{''.join(lines)}</tbody></table>"
 
     @property

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from html import escape
 
+from conspectus.plain_text import escape
 from conspectus.privacy.ledger.burn_rate import BurnRate
 
 from .pictures import line, text_at

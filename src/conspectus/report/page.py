@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape as escape
+
+from conspectus.plain_text import escape as escape
 
 STYLE = """
 :root { --paper: #fbfaf7; --ink: #23262b; --soft: #636a74; --rule: #dcd8cf; --card: #ffffff; --accent: #1f6f78;

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+
+from conspectus.plain_text import escape
 
 MOST_BARS = 120
 MOST_SIDE = 24

@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from functools import cache
-from html import escape
 from importlib.resources import files
 
 from fastapi import FastAPI, Request, Response
+
+from conspectus.plain_text import escape
 
 from .desk import Desk
 
