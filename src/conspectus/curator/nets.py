@@ -7,6 +7,7 @@ number of whole steps of `coarse` grid steps, so that a net of any size has few 
 
 from __future__ import annotations
 
+import math
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -212,10 +213,7 @@ class _Enumerated:
 
 def databases(records: int, rows: int) -> int:
     """The number of databases of so many rows over so many records, up to the order of rows."""
-    ways = 1
-    for j in range(rows):
-        ways = ways * (records + j) // (j + 1)
-    return ways
+    return math.comb(records + rows - 1, rows) if rows else 1
 
 
 def _check_coarse(coarse: int) -> None:

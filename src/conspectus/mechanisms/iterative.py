@@ -30,7 +30,7 @@ from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.synopsis import Total
 from conspectus.whole_numbers import MOST_TURNS
 
-from .mechanism import Problem, check_settings, in_counts
+from .mechanism import SHARE, Problem, check_settings, in_counts, is_share
 from .typical.expectations import UNMEASURED
 from .typical.question_facts import dimensions
 
@@ -40,8 +40,8 @@ def check_rounds(rounds: int | None, *, selection: float, certificate: float) ->
     check_settings(
         (rounds is None or 1 <= rounds <= MOST_TURNS, f"rounds lie between 1 and {MOST_TURNS:,}"),
         (
-            0 < selection < 1 and 0 <= certificate < 1,
-            "selection lies strictly between 0 and 1, certificate in [0, 1)",
+            is_share(selection) and (certificate == 0 or is_share(certificate)),
+            f"selection {SHARE}, and certificate does so or is 0",
         ),
     )
 

@@ -61,6 +61,7 @@ from .iterative import (
     steps,
 )
 from .mechanism import (
+    SHARE,
     CannotServe,
     Claim,
     ErrorBound,
@@ -71,6 +72,7 @@ from .mechanism import (
     expected_maximum,
     expected_size,
     in_counts,
+    is_share,
     maximum_bound,
     no_histogram,
     refuse_for,
@@ -221,7 +223,7 @@ class IterativeConstruction(Mechanism[IterativePlan]):
     def __post_init__(self) -> None:
         check_rounds(self.rounds, selection=self.selection, certificate=self.certificate)
         check_settings(
-            (self.alpha is None or 0 < self.alpha < 1, "alpha, the error aimed at, lies strictly between 0 and 1"),
+            (self.alpha is None or is_share(self.alpha), f"alpha, the error aimed at, {SHARE}"),
             (
                 not self.theorem or (self.alpha is None and self.rounds is None),
                 "theorem=True sets alpha and rounds itself: leave them out",

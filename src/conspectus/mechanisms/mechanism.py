@@ -54,6 +54,18 @@ def check_settings(*rules: tuple[object, str]) -> None:
     demand(SettingError, *rules)
 
 
+LEAST_SHARE = 1e-6
+"""A smaller share buys nothing, and leaves the numbers that floats hold."""
+
+SHARE = f"lies between {LEAST_SHARE:f} and {1 - LEAST_SHARE:f}"
+"""What is said of what `is_share` refuses."""
+
+
+def is_share(number: float | Fraction) -> bool:
+    """Whether a number is a share that leaves something on either side, or an error to aim at in shares of the rows."""
+    return LEAST_SHARE <= number <= 1 - LEAST_SHARE
+
+
 class CannotServe(Exception):
     """Raised by a plan: why a mechanism cannot serve a problem, in a sentence that says what would help."""
 

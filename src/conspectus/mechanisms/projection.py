@@ -50,6 +50,7 @@ from .certificate import certificate_acts
 from .histograms import outcome
 from .iterative import Candidates, measurements, unmeasured
 from .mechanism import (
+    SHARE,
     CannotServe,
     Claim,
     ErrorBound,
@@ -59,6 +60,7 @@ from .mechanism import (
     check_settings,
     expected_size,
     in_counts,
+    is_share,
     no_histogram,
     refuse_for,
 )
@@ -152,8 +154,8 @@ class Projection(Mechanism[ProjectionPlan]):
                 'residuals are measured for the norm "entropy", without theorem=True',
             ),
             (
-                0 <= self.certificate < 1 and 1 <= self.evaluations <= MOST_TURNS,
-                f"certificate lies in [0, 1), evaluations between 1 and {MOST_TURNS:,}",
+                (self.certificate == 0 or is_share(self.certificate)) and 1 <= self.evaluations <= MOST_TURNS,
+                f"certificate is 0 or {SHARE}, and evaluations between 1 and {MOST_TURNS:,}",
             ),
             (
                 not (self.theorem and self.norm == "entropy"),

@@ -38,7 +38,7 @@ from conspectus.queries.workload import Workload
 
 from .bounds import FAILURE, Margin
 from .false_alarms import chance_of_alarms, least_margin
-from .mechanism import SettingError, root_down
+from .mechanism import SHARE, SettingError, is_share, root_down
 from .online_mechanism import SessionProblem
 
 ALARMED = 0.02
@@ -165,8 +165,8 @@ def plan_sparse(
     part = Fraction(measuring) if measuring is not None else Fraction(1, 9) if pure else Fraction(1, 5)
     if one_threshold is None:
         one_threshold = pure and not problem.concentrated
-    if hits < 1 or not 0 < part < 1:
-        raise SettingError("hits is at least 1, and measuring lies strictly between 0 and 1")
+    if hits < 1 or not is_share(part):
+        raise SettingError(f"hits is at least 1, and measuring {SHARE}")
     if one_threshold and not pure:
         raise SettingError("one threshold for all hits has a pure price alone: give a budget without delta")
     watching = price * (1 - part)

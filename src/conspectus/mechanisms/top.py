@@ -54,6 +54,7 @@ from conspectus.whole_numbers import MOST
 
 from .bounds import FAILURE
 from .mechanism import (
+    SHARE,
     CannotServe,
     Claim,
     Mechanism,
@@ -62,6 +63,7 @@ from .mechanism import (
     check_settings,
     expected_maximum,
     expected_size,
+    is_share,
     root_down,
 )
 from .sums_of_noise import half_width
@@ -135,7 +137,7 @@ class Top(Mechanism[TopPlan]):
                 f"count, how many of the largest to find, lies between 1 and {MOST:,}",
             ),
             (self.rule is None or self.rule in RULES, f"rule, how each is chosen, is one of {', '.join(RULES)}"),
-            (0 <= self.counts < 1, "counts, the share of the budget for fresh counts, lies from 0 to below 1"),
+            (self.counts == 0 or is_share(self.counts), f"counts, the share for fresh counts, is 0 or {SHARE}"),
             (not self.rest or self.count == 1, "rest, the rows outside of the winner, needs one winner: count=1"),
         )
 

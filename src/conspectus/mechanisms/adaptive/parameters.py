@@ -117,14 +117,19 @@ class Shares:
         return 1 - self.columns - self.scores - self.triples - self.triple_scores
 
 
+def refuse_columns(many: int) -> None:
+    """Raise `CannotServe` where there are more columns than can be modelled together."""
+    if many > MOST_COLUMNS:
+        raise CannotServe(f"it models pairs of {many:,} columns (limit {MOST_COLUMNS}): ask about fewer columns")
+
+
 def plan_of(problem: Problem) -> AdaptivePlan:
     """What public facts decide, or why it cannot serve them."""
     refuse_for(not_counting(problem))
     if problem.currency == "pure":
         raise CannotServe("it measures with Gaussian noise: allow a delta above 0, or use mwem, dual-query or laplace")
     domain, held = problem.workload.domain, problem.held
-    if len(held) > MOST_COLUMNS:
-        raise CannotServe(f"it models pairs of {len(held):,} columns (limit {MOST_COLUMNS}): ask about fewer columns")
+    refuse_columns(len(held))
     place = {column: at for at, column in enumerate(held)}
     sets: dict[tuple[int, ...], float] = defaultdict(float)
     for columns, weight in column_sets(problem.workload):

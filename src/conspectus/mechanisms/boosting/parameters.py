@@ -12,10 +12,12 @@ from fractions import Fraction
 
 from conspectus.mechanisms.iterative import Candidates
 from conspectus.mechanisms.mechanism import (
+    SHARE,
     CannotServe,
     Problem,
     check_settings,
     expected_size,
+    is_share,
     no_histogram,
     not_counting,
     refuse_for,
@@ -74,7 +76,8 @@ class BoostingSettings:
     def __post_init__(self) -> None:
         counted = (number for number in (self.rounds, self.first, self.draws, self.evaluations) if number is not None)
         known = callable(self.generator) or self.generator in (None, *GENERATORS)
-        shares = (self.selection is None or 0 < self.selection < 1) and 0 <= self.certificate < 1
+        shares = self.selection is None or is_share(self.selection)
+        shares = shares and (self.certificate == 0 or is_share(self.certificate))
         fitting = (self.growth is None or 1 <= self.growth <= 4) and 0 < self.ridge < math.inf
         check_settings(
             (
@@ -82,7 +85,7 @@ class BoostingSettings:
                 f"rounds, first, draws and evaluations lie between 1 and {MOST_TURNS:,}",
             ),
             ((self.rounds or 1) <= MOST_MEMBERS, f"rounds is at most {MOST_MEMBERS}"),
-            (shares, "selection lies strictly between 0 and 1, certificate in [0, 1)"),
+            (shares, f"selection {SHARE}, and certificate does so or is 0"),
             (known, f"generator is one of {', '.join(GENERATORS)}, or a function of a noisy sample"),
             (self.aggregate in (None, *AGGREGATES), f"aggregate is one of {', '.join(AGGREGATES)}"),
             (fitting, "growth lies between 1 and 4, ridge above 0"),

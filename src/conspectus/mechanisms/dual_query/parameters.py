@@ -6,7 +6,17 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from conspectus.mechanisms.mechanism import CannotServe, Problem, SettingError, check_settings, not_counting, refuse_for
+from conspectus.mechanisms.mechanism import (
+    LEAST_SHARE,
+    SHARE,
+    CannotServe,
+    Problem,
+    SettingError,
+    check_settings,
+    is_share,
+    not_counting,
+    refuse_for,
+)
 from conspectus.mechanisms.total import left_after_total
 from conspectus.queries.blocks.parity_list import Parities, ParityList
 from conspectus.whole_numbers import MOST_SEED, MOST_TURNS, SEED
@@ -65,7 +75,8 @@ class DualQuerySettings:
         counted = (self.rounds, self.draws, self.responses, self.restarts)
         few = (self.rounds or 1) <= MOST_ROUNDS and (self.draws or 1) <= MOST_DRAWS and (self.responses or 1) <= 1024
         shares = (self.marginals or 0.0, self.reweighting or 0.0, self.certificate)
-        within = all(0 <= share < 1 for share in shares) and sum(shares) < 1 and self.marginals != 0
+        within = all(not share or is_share(share) for share in shares) and self.marginals != 0
+        within = within and sum(shares) <= 1 - LEAST_SHARE
         chosen = self.rounds is not None or self.draws is not None or self.eta is not None or self.decay
         check_settings(
             (
@@ -82,9 +93,9 @@ class DualQuerySettings:
                 self.oracle in ORACLES and self.initial in RULES,
                 f"oracle is one of {', '.join(ORACLES)}; initial one of {', '.join(RULES)}",
             ),
-            (within, "marginals, reweighting and certificate are shares of the budget, below 1 in all"),
+            (within, f"each of marginals, reweighting and certificate {SHARE} or is 0, and so do all together"),
             (self.public_seed is None or 0 <= self.public_seed <= MOST_SEED, SEED),
-            (self.accuracy is None or 0 < self.accuracy < 1, "accuracy lies between 0 and 1"),
+            (self.accuracy is None or is_share(self.accuracy), f"accuracy {SHARE}"),
             (
                 self.accuracy is None or not chosen,
                 "accuracy sets rounds, draws and eta itself: leave them out, and decay",

@@ -22,7 +22,8 @@ from typing import Any, ClassVar
 from conspectus.curator.curator import Curator
 from conspectus.data.records.field import P
 from conspectus.mechanisms.adaptive.mechanism import Adaptive
-from conspectus.mechanisms.mechanism import CannotServe, Claim, Problem, check_settings
+from conspectus.mechanisms.adaptive.parameters import refuse_columns
+from conspectus.mechanisms.mechanism import SHARE, CannotServe, Claim, Problem, check_settings, is_share
 from conspectus.mechanisms.online.claim import Typical
 from conspectus.mechanisms.online.loop import OnlineConstruction
 from conspectus.mechanisms.online.mechanism import OnlineIC
@@ -84,7 +85,7 @@ class LiveMixture(OnlineIC):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_settings(
-            (0 < self.priming < 1, "priming lies strictly between 0 and 1"),
+            (is_share(self.priming), f"priming {SHARE}"),
             (not self.theorem, "there is no theorem for a mixture: leave theorem out"),
         )
         _adaptive(self)  # refuses components that it cannot have
@@ -95,6 +96,7 @@ class LiveMixture(OnlineIC):
         if problem.workload.domain.sizes == (P,):
             return "it learns how columns hang together, and records of any kind have none: use sparse-mw"
         try:
+            refuse_columns(len(problem.workload.domain))  # before all their pairs are written down
             _adaptive(self).plan(self._first(problem))
         except (CannotServe, WorkloadError) as unfit:
             return str(unfit)

@@ -49,7 +49,7 @@ from conspectus.mechanisms.iterative import (
     multiplicative_rate,
     multiplicative_updates,
 )
-from conspectus.mechanisms.mechanism import check_settings
+from conspectus.mechanisms.mechanism import SHARE, check_settings, is_share
 from conspectus.mechanisms.online_mechanism import HandOver, SessionProblem, State
 from conspectus.mechanisms.total import left_after_total
 from conspectus.privacy.events import Noise
@@ -181,8 +181,8 @@ class Pmw(OnlineIC):
         super().__post_init__()
         check_settings(
             (
-                0 <= (self.priming or 0) < 1 and (self.order is None or 1 <= self.order <= MOST),
-                f"priming lies in [0, 1), order between 1 and {MOST:,}",
+                (not self.priming or is_share(self.priming)) and (self.order is None or 1 <= self.order <= MOST),
+                f"priming is 0 or {SHARE}, and order between 1 and {MOST:,}",
             ),
             (not (self.theorem and self.priming), "the theorem knows no priming: leave one of them out"),
         )

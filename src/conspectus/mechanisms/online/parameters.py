@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from conspectus.mechanisms.mechanism import check_settings
+from conspectus.mechanisms.mechanism import SHARE, check_settings, is_share
 from conspectus.mechanisms.sparse_vector import SparsePlan
 from conspectus.whole_numbers import MOST
 
@@ -35,7 +35,7 @@ class OnlineSettings:
                 (self.hits is None or 1 <= self.hits <= MOST) and 0 <= (self.threshold or 0) < 1,
                 f"hits lie between 1 and {MOST:,}, and threshold is a fraction of the rows",
             ),
-            (self.measuring is None or 0 < self.measuring < 1, "measuring lies strictly between 0 and 1"),
+            (self.measuring is None or is_share(self.measuring), f"measuring {SHARE}"),
             (not (self.theorem and chosen), "theorem chooses hits, threshold and measuring itself: leave them out"),
         )
 

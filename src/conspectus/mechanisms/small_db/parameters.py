@@ -9,7 +9,16 @@ from fractions import Fraction
 
 from conspectus.curator.nets import databases
 from conspectus.data.domain import in_words
-from conspectus.mechanisms.mechanism import CannotServe, ErrorBound, Problem, check_settings, not_counting, refuse_for
+from conspectus.mechanisms.mechanism import (
+    SHARE,
+    CannotServe,
+    ErrorBound,
+    Problem,
+    check_settings,
+    is_share,
+    not_counting,
+    refuse_for,
+)
 from conspectus.mechanisms.total import left_after_total
 from conspectus.synopses.synopsis import CannotAnswer
 from conspectus.whole_numbers import MOST_SEED, SEED
@@ -25,6 +34,9 @@ SIZES = (*range(1, 17), 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 1
 """The sizes among which the default chooses."""
 
 USUAL_ALPHA = 0.1
+MOST_ROWS = 1 << 16
+"""The largest size that a theorem may ask for."""
+
 LEAST_RANGE = Fraction(1, 1 << 40)
 MOST_GUESSES = 1 << 25
 """Members times questions: three arrays of so many numbers are held."""
@@ -48,8 +60,8 @@ class SmallDbSettings:
                 self.size is None or 1 <= self.size <= 4096,
                 "size, the number of rows of the small database, lies between 1 and 4,096",
             ),
-            (self.alpha is None or 0 < self.alpha < 1, "alpha, the error aimed at, lies strictly between 0 and 1"),
-            (0 <= self.certificate < 1, "certificate lies in [0, 1)"),
+            (self.alpha is None or is_share(self.alpha), f"alpha, the error aimed at, {SHARE}"),
+            (self.certificate == 0 or is_share(self.certificate), f"certificate is 0 or {SHARE}"),
             (self.public_seed is None or 0 <= self.public_seed <= MOST_SEED, SEED),
             (given <= 1, "size, alpha and theorem=True each set the size: give one of them"),
         )
@@ -78,7 +90,7 @@ class NetSettings:
                 self.alpha is None or 0 <= self.alpha < 1,
                 "alpha, how near a member of the net is to any table, lies in [0, 1)",
             ),
-            (0 <= self.certificate < 1, "certificate lies in [0, 1)"),
+            (self.certificate == 0 or is_share(self.certificate), f"certificate is 0 or {SHARE}"),
         )
 
 
@@ -91,7 +103,7 @@ def small_db_plan(settings: SmallDbSettings, problem: Problem) -> SmallDbPlan:
     asked = problem.workload.distinct()
     classes = signatures(asked)
     if classes is None:
-        raise _too_many(settings.size or theorem_size(len(asked), settings.alpha or USUAL_ALPHA), problem.cells)
+        raise _too_many(settings.size or _size_for(len(asked), settings.alpha or USUAL_ALPHA), problem.cells)
     sizes = _sizes(settings, problem, price, queries=len(asked), classes=classes)
     tried = [_served(settings, problem, price, SmallNet(asked, classes, size, settings.merge)) for size in sizes]
     served = [plan for plan in tried if plan is not None]
@@ -130,13 +142,22 @@ def _sizes(
     if settings.size is not None:
         return (settings.size,)
     if settings.alpha is not None:
-        return (theorem_size(queries, settings.alpha),)
+        return (_size_for(queries, settings.alpha),)
     if not settings.theorem:
         return SIZES
     epsilon = float(problem.selection(price)) / problem.max_rows
     rows = problem.planned_rows
     alpha = theorem_alpha(_records(settings, classes), queries, epsilon=epsilon, rows=rows)
-    return (theorem_size(queries, min(alpha, 1.0) / 2),)
+    return (_size_for(queries, min(alpha, 1.0) / 2),)
+
+
+def _size_for(queries: int, alpha: float) -> int:
+    """The size that the theorem takes for this error; `CannotServe` where nobody could write such a database down."""
+    size = theorem_size(queries, alpha)
+    if size > MOST_ROWS:
+        said = f"for an error of {alpha:.3g} it draws databases of {size:,} rows, more than {MOST_ROWS:,}"
+        raise CannotServe(f"{said}: give a larger alpha, or a size")
+    return size
 
 
 def _records(settings: SmallDbSettings, classes: Signatures) -> int:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from conspectus.mechanisms.bounds import FAILURE
-from conspectus.mechanisms.mechanism import CannotServe, Problem, check_settings, root_up
+from conspectus.mechanisms.mechanism import SHARE, CannotServe, Problem, check_settings, is_share, root_up
 from conspectus.mechanisms.total import bought_from
 from conspectus.privacy.accounting import calibrate_laplace, scale_up
 from conspectus.privacy.events import Noise
@@ -72,7 +72,7 @@ class SparseProjectSettings:
                 f"nonzeros lie between 1 and {MOST_COORDINATES:,}",
             ),
             (self.sparsity is None or 1 <= self.sparsity <= MOST, f"sparsity lies between 1 and {MOST:,} records"),
-            (0 < self.failure < 1, "failure is a probability between 0 and 1"),
+            (is_share(self.failure), f"failure, a probability, {SHARE}"),
             (self.public_seed is None or 0 <= self.public_seed <= MOST_SEED, SEED),
             (
                 not (self.theorem and given),
