@@ -49,7 +49,7 @@ def test_a_command_gets_its_groups_whole() -> None:
 @pytest.mark.parametrize("wrong", [{"rounds": 0}, {"selection": 0.0}, {"selection": 1.0}, {"certificate": 1.0}])
 def test_loops_refuse_the_same_settings_in_the_same_words(name: str, wrong: dict[str, float]) -> None:
     from conspectus.mechanisms.choosing import make
-    from conspectus.mechanisms.mechanism import SettingError
+    from conspectus.mechanisms.settings import SettingError
 
     with pytest.raises(SettingError, match=r"^(rounds lie|selection lies strictly between 0 and 1, certificate)"):
         make(name, wrong)

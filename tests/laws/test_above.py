@@ -15,7 +15,7 @@ from tests.reference import noise_law
 import conspectus as cs
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS
-from conspectus.mechanisms.mechanism import SettingError
+from conspectus.mechanisms.settings import SettingError
 from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.events import ThresholdWatch
 from conspectus.privacy.noise import UnsafeSeededSampler

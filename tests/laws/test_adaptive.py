@@ -26,7 +26,8 @@ from conspectus.mechanisms.adaptive.parameters import column_sets, most_groups, 
 from conspectus.mechanisms.adaptive.smoothing import _walk, denoised, evened, followed, smoothed, to_simplex
 from conspectus.mechanisms.adaptive.tilting import MARGIN_RIDGE, Part, tilted
 from conspectus.mechanisms.adaptive.triple_fits import Triple, crossed, proportional, tilted_triple
-from conspectus.mechanisms.mechanism import CannotServe, NoMechanism, SettingError
+from conspectus.mechanisms.mechanism import CannotServe, NoMechanism
+from conspectus.mechanisms.settings import SettingError
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.noise import UnsafeSeededSampler
 from conspectus.privacy.prices import price_rho

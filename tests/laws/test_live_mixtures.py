@@ -11,8 +11,9 @@ import conspectus as cs
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.live_mixture.mechanism import LiveMixture
 from conspectus.mechanisms.live_mixture.mixture_guess import MixtureGuess
-from conspectus.mechanisms.mechanism import Refusal, SettingError
+from conspectus.mechanisms.mechanism import Refusal
 from conspectus.mechanisms.online_mechanism import BadState
+from conspectus.mechanisms.settings import SettingError
 from conspectus.privacy.events import Noise
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Relation

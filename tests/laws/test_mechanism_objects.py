@@ -16,9 +16,10 @@ from tests.made import people
 
 import conspectus as cs
 from conspectus.mechanisms.choosing import given_settings, make, make_online
-from conspectus.mechanisms.mechanism import NoMechanism, SettingError
+from conspectus.mechanisms.mechanism import NoMechanism
 from conspectus.mechanisms.mwem import Mwem
 from conspectus.mechanisms.registry import OFFLINE, ONLINE, Entry
+from conspectus.mechanisms.settings import SettingError
 
 ALL = {f"{name} {where}": entry for where, table in (("", OFFLINE), ("live", ONLINE)) for name, entry in table.items()}
 """By name, with "live" behind those of sessions: `laplace` and `gaussian` are of either kind."""

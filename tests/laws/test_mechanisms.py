@@ -12,8 +12,9 @@ from scipy.stats import binom
 from tests.made import grid, people, truth
 
 import conspectus as cs
-from conspectus.mechanisms.mechanism import NoMechanism, SettingError
+from conspectus.mechanisms.mechanism import NoMechanism
 from conspectus.mechanisms.registry import OFFLINE
+from conspectus.mechanisms.settings import SettingError
 from conspectus.privacy.guarantee import BudgetError
 from conspectus.privacy.ledger.ledger import Ledger
 from conspectus.privacy.prices import cost_of

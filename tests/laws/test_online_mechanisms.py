@@ -14,10 +14,11 @@ from conspectus.counting.counters import count
 from conspectus.curator.curator import Curator
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.choosing import make_online
-from conspectus.mechanisms.mechanism import Claim, Refusal, SettingError
+from conspectus.mechanisms.mechanism import Claim, Refusal
 from conspectus.mechanisms.online.sparse_weights import SparseGuess
 from conspectus.mechanisms.online_mechanism import BadState, SessionProblem
 from conspectus.mechanisms.registry import ONLINE
+from conspectus.mechanisms.settings import SettingError
 from conspectus.mechanisms.sparse_vector import plan_sparse
 from conspectus.privacy.accounting import Filter
 from conspectus.privacy.events import Noise

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import conspectus as cs
-from conspectus.mechanisms.mechanism import SettingError
+from conspectus.mechanisms.settings import SettingError
 from conspectus.privacy.accounting import BudgetExceeded
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.ledger.ledger import Ledger

@@ -11,7 +11,7 @@ from tests.reference import rounds_for
 import conspectus as cs
 from conspectus.curator.scores import LOG_WEIGHT_STEPS
 from conspectus.mechanisms.boosting.reweighting import growing_rates
-from conspectus.mechanisms.mechanism import SettingError
+from conspectus.mechanisms.settings import SettingError
 from conspectus.privacy.events import LaplaceNoise
 from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.rows import Rows

@@ -15,9 +15,10 @@ from tests.reference import counts_of, noise_law, weighted_sum_law
 import conspectus as cs
 from conspectus.curator.curator import Curator
 from conspectus.data.domain import Chunk, Domain
-from conspectus.mechanisms.mechanism import CannotServe, Problem, SettingError, propose
+from conspectus.mechanisms.mechanism import CannotServe, Problem, propose
 from conspectus.mechanisms.planned_residuals import plan_residuals
 from conspectus.mechanisms.projection import Projection
+from conspectus.mechanisms.settings import SettingError
 from conspectus.mechanisms.typical.interactions import Interactions
 from conspectus.privacy.accounting import Declared
 from conspectus.privacy.events import MixedGaussianNoise, Noise

@@ -15,8 +15,9 @@ import conspectus as cs
 from conspectus.mechanisms.boosting import parameters
 from conspectus.mechanisms.choosing import make
 from conspectus.mechanisms.iterative_construction import promised_alpha
-from conspectus.mechanisms.mechanism import NoMechanism, SettingError
+from conspectus.mechanisms.mechanism import NoMechanism
 from conspectus.mechanisms.registry import OFFLINE
+from conspectus.mechanisms.settings import SettingError
 from conspectus.mechanisms.total import SHARE
 from conspectus.mechanisms.typical.expectations import ROWS_ASSUMED, UNKNOWN_ROWS
 from conspectus.privacy.guarantee import Budget

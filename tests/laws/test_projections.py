@@ -20,7 +20,8 @@ from conspectus.counting.counters import counter_of
 from conspectus.data.domain import RECORDS, Domain
 from conspectus.data.records.field import P
 from conspectus.data.records.fingerprints import fingerprints
-from conspectus.mechanisms.mechanism import NoMechanism, SettingError
+from conspectus.mechanisms.mechanism import NoMechanism
+from conspectus.mechanisms.settings import SettingError
 from conspectus.mechanisms.sparse_project.theorem import theorem_independence, theorem_size
 from conspectus.privacy.events import Noise
 from conspectus.privacy.relation import Relation

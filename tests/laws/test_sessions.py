@@ -19,9 +19,10 @@ import conspectus as cs
 from conspectus.curator.curator import Curator
 from conspectus.curator.watch import WatchOver
 from conspectus.mechanisms.bounds import Margin
-from conspectus.mechanisms.mechanism import NoMechanism, ProblemError, SettingError
+from conspectus.mechanisms.mechanism import NoMechanism, ProblemError
 from conspectus.mechanisms.online_mechanism import Reply
 from conspectus.mechanisms.registry import ONLINE
+from conspectus.mechanisms.settings import SettingError
 from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.events import ByRelation, Noise, ThresholdWatch
 from conspectus.privacy.guarantee import Budget

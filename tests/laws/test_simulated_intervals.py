@@ -15,7 +15,7 @@ from tests.made import people, truth
 import conspectus as cs
 from conspectus.curator.curator import Curator
 from conspectus.data.domain import Chunk, Domain
-from conspectus.mechanisms.mechanism import SettingError
+from conspectus.mechanisms.settings import SettingError
 from conspectus.mechanisms.simulation import reruns, simulated_table
 from conspectus.mechanisms.simulation.reruns import Errors, column_factors, curve
 from conspectus.mechanisms.simulation.simulated_table import SimulatedTable

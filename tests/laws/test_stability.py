@@ -25,7 +25,8 @@ from conspectus.curator.scores import LargestCounts, MiddleRanks
 from conspectus.curator.stable_statistics import BINS, LogScale, StableMedian, StableMode, log_steps
 from conspectus.curator.subsamples import subsamples_of
 from conspectus.data.domain import Domain
-from conspectus.mechanisms.mechanism import NoMechanism, ProblemError, SettingError
+from conspectus.mechanisms.mechanism import NoMechanism, ProblemError
+from conspectus.mechanisms.settings import SettingError
 from conspectus.privacy.accounting import BudgetExceeded, Filter, Unpriced, price, price_approximate
 from conspectus.privacy.events import ByRelation, StableValue, from_json, to_json
 from conspectus.privacy.guarantee import Budget

@@ -15,7 +15,8 @@ import conspectus as cs
 from conspectus.curator.acts import spread_of
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS, LargestCounts
-from conspectus.mechanisms.mechanism import NoMechanism, SettingError
+from conspectus.mechanisms.mechanism import NoMechanism
+from conspectus.mechanisms.settings import SettingError
 from conspectus.mechanisms.top import RULES
 from conspectus.privacy.accounting import Filter
 from conspectus.privacy.noise import UnsafeSeededSampler

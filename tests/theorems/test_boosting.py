@@ -37,7 +37,8 @@ from conspectus.mechanisms.boosting.reweighting import (
 )
 from conspectus.mechanisms.boosting.theorem import theorem_parameters
 from conspectus.mechanisms.iterative import Candidates
-from conspectus.mechanisms.mechanism import NoMechanism, Problem, SettingError
+from conspectus.mechanisms.mechanism import NoMechanism, Problem
+from conspectus.mechanisms.settings import SettingError
 from conspectus.privacy.exponential import FLOOR_BITS
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Relation

@@ -21,7 +21,8 @@ from conspectus.mechanisms.dual_query.mechanism import DualQuery, play
 from conspectus.mechanisms.dual_query.row_weights import fitted, most_drawn
 from conspectus.mechanisms.dual_query.schedule import Shape, fit, lay_out
 from conspectus.mechanisms.dual_query.theorem import theorem_4_6
-from conspectus.mechanisms.mechanism import Problem, SettingError
+from conspectus.mechanisms.mechanism import Problem
+from conspectus.mechanisms.settings import SettingError
 from conspectus.privacy.accounting import cap_of, price
 from conspectus.privacy.events import ExponentialDraws
 from conspectus.privacy.guarantee import Budget

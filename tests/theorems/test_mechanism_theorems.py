@@ -14,7 +14,8 @@ import conspectus as cs
 from conspectus.data.domain import Domain
 from conspectus.mechanisms.iterative import multiplicative_updates
 from conspectus.mechanisms.iterative_construction import IterativeConstruction, printed_alpha, promised_alpha
-from conspectus.mechanisms.mechanism import NoMechanism, Problem, Refusal, SettingError
+from conspectus.mechanisms.mechanism import NoMechanism, Problem, Refusal
+from conspectus.mechanisms.settings import SettingError
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Relation
 from conspectus.queries.blocks.conjunction_list import Conjunctions

@@ -16,7 +16,8 @@ from tests.made import claimed, people, truth
 from tests.reference import exponential_law
 
 import conspectus as cs
-from conspectus.mechanisms.mechanism import NoMechanism, SettingError
+from conspectus.mechanisms.mechanism import NoMechanism
+from conspectus.mechanisms.settings import SettingError
 from conspectus.mechanisms.small_db.net_draws import NetError
 from conspectus.mechanisms.small_db.net_mechanism import VOUCHED, NetMechanism
 from conspectus.mechanisms.small_db.theorem import FAILURE

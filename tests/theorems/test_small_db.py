@@ -18,7 +18,8 @@ from tests.reference import small_db_law
 
 import conspectus as cs
 from conspectus.curator.curator import Curator
-from conspectus.mechanisms.mechanism import NoMechanism, SettingError
+from conspectus.mechanisms.mechanism import NoMechanism
+from conspectus.mechanisms.settings import SettingError
 from conspectus.mechanisms.small_db.mechanism import SmallDb
 from conspectus.mechanisms.small_db.signatures import signatures
 from conspectus.mechanisms.small_db.small_databases import SmallNet

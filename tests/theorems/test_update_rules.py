@@ -11,7 +11,8 @@ import pytest
 
 import conspectus as cs
 from conspectus.mechanisms.iterative_construction import HELD, RULES
-from conspectus.mechanisms.mechanism import NoMechanism, SettingError
+from conspectus.mechanisms.mechanism import NoMechanism
+from conspectus.mechanisms.settings import SettingError
 from conspectus.mechanisms.update_rules.offline_rules import MedianRule, PerceptronRule
 from conspectus.mechanisms.update_rules.update_counts import databases, median_updates, net_size, perceptron_updates
 from conspectus.synopses.fitting.least_deviation import question_matrix

@@ -9,9 +9,10 @@ from typing import Any, cast
 from conspectus.queries.builders.arguments import told
 from conspectus.suggestions import did_you_mean
 
-from .mechanism import Mechanism, NoMechanism, SettingError
+from .mechanism import Mechanism, NoMechanism
 from .online_mechanism import OnlineMechanism
 from .registry import OFFLINE, ONLINE, Entry
+from .settings import SettingError
 
 
 def make(asked: str | Mechanism[Any], settings: Mapping[str, Any], *, also: Iterable[str] = ()) -> Mechanism[Any]:

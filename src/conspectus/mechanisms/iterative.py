@@ -30,7 +30,8 @@ from conspectus.synopses.histogram import Histogram
 from conspectus.synopses.synopsis import Total
 from conspectus.whole_numbers import MOST_TURNS
 
-from .mechanism import SHARE, Problem, check_settings, in_counts, is_share
+from .mechanism import Problem, in_counts
+from .settings import SHARE, check_settings, is_share
 from .typical.expectations import UNMEASURED
 from .typical.question_facts import dimensions
 

@@ -61,22 +61,20 @@ from .iterative import (
     steps,
 )
 from .mechanism import (
-    SHARE,
     CannotServe,
     Claim,
     ErrorBound,
     Mechanism,
     Outcome,
     Problem,
-    check_settings,
     expected_maximum,
     expected_size,
     in_counts,
-    is_share,
     maximum_bound,
     no_histogram,
     refuse_for,
 )
+from .settings import SHARE, check_settings, is_share
 from .total import find_total, left_after_total, of_fractions
 from .typical.expectations import ITERATIVE_LARGEST, ITERATIVE_LEFT, ITERATIVE_MEAN
 from .typical.question_facts import most_on_average, narrowness

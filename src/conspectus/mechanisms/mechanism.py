@@ -45,27 +45,6 @@ class ProblemError(ValueError):
     """Public facts that do not make a problem: another table's workload, an empty one, an impossible number of rows."""
 
 
-class SettingError(ValueError):
-    """A setting of a mechanism that is misspelt or out of range."""
-
-
-def check_settings(*rules: tuple[object, str]) -> None:
-    """Raise `SettingError` for the first broken rule: each is what must be true, and what to say if it is not."""
-    demand(SettingError, *rules)
-
-
-LEAST_SHARE = 1e-6
-"""A smaller share buys nothing, and leaves the numbers that floats hold."""
-
-SHARE = f"lies between {LEAST_SHARE:f} and {1 - LEAST_SHARE:f}"
-"""What is said of what `is_share` refuses."""
-
-
-def is_share(number: float | Fraction) -> bool:
-    """Whether a number is a share that leaves something on either side, or an error to aim at in shares of the rows."""
-    return LEAST_SHARE <= number <= 1 - LEAST_SHARE
-
-
 class CannotServe(Exception):
     """Raised by a plan: why a mechanism cannot serve a problem, in a sentence that says what would help."""
 

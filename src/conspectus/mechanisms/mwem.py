@@ -44,13 +44,13 @@ from .mechanism import (
     Mechanism,
     Outcome,
     Problem,
-    check_settings,
     expected_maximum,
     expected_size,
     in_counts,
     no_histogram,
     refuse_for,
 )
+from .settings import check_settings
 from .total import find_total, left_after_total, of_fractions
 from .typical.expectations import MWEM_GAP, MWEM_LARGEST, MWEM_MEAN, MWEM_UNMEASURED_MEAN
 from .typical.interactions import Interactions

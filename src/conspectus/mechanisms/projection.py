@@ -50,21 +50,19 @@ from .certificate import certificate_acts
 from .histograms import outcome
 from .iterative import Candidates, measurements, unmeasured
 from .mechanism import (
-    SHARE,
     CannotServe,
     Claim,
     ErrorBound,
     Mechanism,
     Outcome,
     Problem,
-    check_settings,
     expected_size,
     in_counts,
-    is_share,
     no_histogram,
     refuse_for,
 )
 from .planned_residuals import PlannedResiduals, plan_residuals
+from .settings import SHARE, check_settings, is_share
 from .sharper_budgets import sharpened
 from .simulation.measured_through import Doors
 from .simulation.reruns import Asked, simulated_errors, where_they_work

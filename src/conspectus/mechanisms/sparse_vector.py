@@ -38,8 +38,9 @@ from conspectus.queries.workload import Workload
 
 from .bounds import FAILURE, Margin
 from .false_alarms import chance_of_alarms, least_margin
-from .mechanism import SHARE, SettingError, is_share, root_down
+from .mechanism import root_down
 from .online_mechanism import SessionProblem
+from .settings import SHARE, SettingError, is_share
 
 ALARMED = 0.02
 """The probability with which noise alone may use up half of the hits of a session, by its default threshold."""

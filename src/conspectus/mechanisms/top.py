@@ -53,19 +53,8 @@ from conspectus.synopses.noisy_answers import NoisyAnswers
 from conspectus.whole_numbers import MOST
 
 from .bounds import FAILURE
-from .mechanism import (
-    SHARE,
-    CannotServe,
-    Claim,
-    Mechanism,
-    Outcome,
-    Problem,
-    check_settings,
-    expected_maximum,
-    expected_size,
-    is_share,
-    root_down,
-)
+from .mechanism import CannotServe, Claim, Mechanism, Outcome, Problem, expected_maximum, expected_size, root_down
+from .settings import SHARE, check_settings, is_share
 from .sums_of_noise import half_width
 from .total import bought_total_law, find_total, left_after_total, of_fractions
 

@@ -36,7 +36,8 @@ from conspectus.synopses.synopsis import Total
 from conspectus.synopses.tree_counts import TreeCounts, TreeSums
 
 from .joint_table import cheaper_noise
-from .mechanism import CannotServe, Claim, Mechanism, Outcome, Problem, check_settings, not_linear, refuse_for
+from .mechanism import CannotServe, Claim, Mechanism, Outcome, Problem, not_linear, refuse_for
+from .settings import check_settings
 from .sums_of_noise import largest_of, typical_width
 
 MOST_NODES = 1 << 21

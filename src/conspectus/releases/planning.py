@@ -23,10 +23,10 @@ from conspectus.mechanisms.mechanism import (
     ProblemError,
     Proposal,
     Refusal,
-    SettingError,
     propose,
 )
 from conspectus.mechanisms.registry import OFFLINE
+from conspectus.mechanisms.settings import SettingError
 from conspectus.privacy.guarantee import Budget
 from conspectus.privacy.relation import Neighbours
 from conspectus.queries.blocks.marginal import Marginal

@@ -23,7 +23,8 @@ from fractions import Fraction
 from conspectus.curator.curator import Curator
 from conspectus.curator.scores import ERROR_STEPS
 from conspectus.mechanisms.bounds import FAILURE
-from conspectus.mechanisms.mechanism import SettingError, maximum_bound, root_down
+from conspectus.mechanisms.mechanism import maximum_bound, root_down
+from conspectus.mechanisms.settings import SettingError
 from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.events import Noise
 from conspectus.queries.workload import Workload

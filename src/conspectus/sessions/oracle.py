@@ -24,7 +24,7 @@ from functools import lru_cache
 from conspectus.curator.acts import measurement
 from conspectus.curator.curator import Curator
 from conspectus.data.schema import Schema
-from conspectus.mechanisms.mechanism import SettingError
+from conspectus.mechanisms.settings import SettingError
 from conspectus.privacy.accounting import BudgetExceeded, Filter
 from conspectus.privacy.events import Kind, Noise
 from conspectus.privacy.prices import cost_of

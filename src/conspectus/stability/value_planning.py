@@ -8,7 +8,8 @@ from fractions import Fraction
 
 from conspectus.curator.acts import relation_of
 from conspectus.curator.stable_statistics import LogScale, StableMedian, StableMode, StableStatistic
-from conspectus.mechanisms.mechanism import NoMechanism, Problem, SettingError, root_down, root_up
+from conspectus.mechanisms.mechanism import NoMechanism, Problem, root_down, root_up
+from conspectus.mechanisms.settings import SettingError
 from conspectus.privacy.accounting import price_approximate, rho_of, scale_up
 from conspectus.privacy.events import ByRelation, Noise, StableValue
 from conspectus.privacy.guarantee import Budget

@@ -31,7 +31,8 @@ import numpy as np
 
 from conspectus.curator.curator import Curator
 from conspectus.curator.truth import Progress
-from conspectus.mechanisms.mechanism import Claim, Mechanism, Outcome, Problem, check_settings
+from conspectus.mechanisms.mechanism import Claim, Mechanism, Outcome, Problem
+from conspectus.mechanisms.settings import check_settings
 from conspectus.mechanisms.simulation.measured_through import Doors
 from conspectus.mechanisms.simulation.reruns import Asked, simulated_errors, where_they_work
 from conspectus.privacy.gaussian_filter import GaussianTerms

@@ -11,17 +11,8 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 
 from conspectus.mechanisms.iterative import Candidates
-from conspectus.mechanisms.mechanism import (
-    SHARE,
-    CannotServe,
-    Problem,
-    check_settings,
-    expected_size,
-    is_share,
-    no_histogram,
-    not_counting,
-    refuse_for,
-)
+from conspectus.mechanisms.mechanism import CannotServe, Problem, expected_size, no_histogram, not_counting, refuse_for
+from conspectus.mechanisms.settings import SHARE, check_settings, is_share
 from conspectus.mechanisms.total import left_after_total
 from conspectus.synopses.median_ensemble import MOST_MEMBERS
 from conspectus.whole_numbers import MOST_SEED, MOST_TURNS, SEED

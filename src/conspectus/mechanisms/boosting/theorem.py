@@ -23,7 +23,8 @@ from fractions import Fraction
 
 from conspectus.curator.scores import ERROR_STEPS, LOG_WEIGHT_STEPS, ROUNDED
 from conspectus.mechanisms.bounds import FAILURE
-from conspectus.mechanisms.mechanism import Problem, SettingError, maximum_bound
+from conspectus.mechanisms.mechanism import Problem, maximum_bound
+from conspectus.mechanisms.settings import SettingError
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.sensitivity import Sensitivity
 from conspectus.synopses.fitting.least_deviation import SOLVER

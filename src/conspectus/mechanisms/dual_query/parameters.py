@@ -6,17 +6,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from conspectus.mechanisms.mechanism import (
-    LEAST_SHARE,
-    SHARE,
-    CannotServe,
-    Problem,
-    SettingError,
-    check_settings,
-    is_share,
-    not_counting,
-    refuse_for,
-)
+from conspectus.mechanisms.mechanism import CannotServe, Problem, not_counting, refuse_for
+from conspectus.mechanisms.settings import LEAST_SHARE, SHARE, SettingError, check_settings, is_share
 from conspectus.mechanisms.total import left_after_total
 from conspectus.queries.blocks.parity_list import Parities, ParityList
 from conspectus.whole_numbers import MOST_SEED, MOST_TURNS, SEED

@@ -23,7 +23,7 @@ from conspectus.curator.curator import Curator
 from conspectus.data.records.field import P
 from conspectus.mechanisms.adaptive.mechanism import Adaptive
 from conspectus.mechanisms.adaptive.parameters import refuse_columns
-from conspectus.mechanisms.mechanism import SHARE, CannotServe, Claim, Problem, check_settings, is_share
+from conspectus.mechanisms.mechanism import CannotServe, Claim, Problem
 from conspectus.mechanisms.online.claim import Typical
 from conspectus.mechanisms.online.loop import OnlineConstruction
 from conspectus.mechanisms.online.mechanism import OnlineIC
@@ -32,6 +32,7 @@ from conspectus.mechanisms.online.priming import Priming
 from conspectus.mechanisms.online.theorem import CITES
 from conspectus.mechanisms.online.widths import typical_shares
 from conspectus.mechanisms.online_mechanism import SessionProblem, State
+from conspectus.mechanisms.settings import SHARE, check_settings, is_share
 from conspectus.mechanisms.total import left_after_total
 from conspectus.mechanisms.typical.expectations import ONLINE_MIXTURE_HITS, ONLINE_MIXTURE_MEAN
 from conspectus.privacy.guarantee import Budget

@@ -14,8 +14,9 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from conspectus.curator.curator import Curator
-from conspectus.mechanisms.mechanism import Claim, Refusal, SettingError, no_histogram
+from conspectus.mechanisms.mechanism import Claim, Refusal, no_histogram
 from conspectus.mechanisms.online_mechanism import SessionProblem, State
+from conspectus.mechanisms.settings import SettingError
 from conspectus.mechanisms.sparse_vector import plan_sparse
 from conspectus.mechanisms.total import find_total, left_after_total
 from conspectus.synopses.synopsis import Total

@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 from conspectus.counting.evaluation import cell_values
 from conspectus.counting.statistic_counts import values_on_tables
 from conspectus.data.domain import Domain, code_dtype
-from conspectus.mechanisms.mechanism import check_settings
 from conspectus.mechanisms.online_mechanism import SessionProblem
+from conspectus.mechanisms.settings import check_settings
 from conspectus.mechanisms.update_rules.update_counts import (
     MOST_MEMBERS,
     databases,

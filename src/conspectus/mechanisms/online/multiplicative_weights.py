@@ -49,8 +49,8 @@ from conspectus.mechanisms.iterative import (
     multiplicative_rate,
     multiplicative_updates,
 )
-from conspectus.mechanisms.mechanism import SHARE, check_settings, is_share
 from conspectus.mechanisms.online_mechanism import HandOver, SessionProblem, State
+from conspectus.mechanisms.settings import SHARE, check_settings, is_share
 from conspectus.mechanisms.total import left_after_total
 from conspectus.privacy.events import Noise
 from conspectus.queries.workload import Workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from conspectus.mechanisms.mechanism import SHARE, check_settings, is_share
+from conspectus.mechanisms.settings import SHARE, check_settings, is_share
 from conspectus.mechanisms.sparse_vector import SparsePlan
 from conspectus.whole_numbers import MOST
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from conspectus.curator.curator import Curator
 from conspectus.data.domain import Domain
-from conspectus.mechanisms.mechanism import SettingError
 from conspectus.mechanisms.online_mechanism import BadState, SessionProblem, State
+from conspectus.mechanisms.settings import SettingError
 from conspectus.privacy.events import Noise
 from conspectus.queries.blocks.marginal import Marginal
 from conspectus.queries.rules import possible

@@ -36,8 +36,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conspectus.mechanisms.iterative import multiplicative_rate
-from conspectus.mechanisms.mechanism import check_settings
 from conspectus.mechanisms.online_mechanism import SessionProblem
+from conspectus.mechanisms.settings import check_settings
 from conspectus.privacy.events import Noise
 from conspectus.queries.listed_records import Listed, listed_records
 from conspectus.queries.workload import Workload

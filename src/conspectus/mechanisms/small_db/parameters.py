@@ -9,16 +9,8 @@ from fractions import Fraction
 
 from conspectus.curator.nets import databases
 from conspectus.data.domain import in_words
-from conspectus.mechanisms.mechanism import (
-    SHARE,
-    CannotServe,
-    ErrorBound,
-    Problem,
-    check_settings,
-    is_share,
-    not_counting,
-    refuse_for,
-)
+from conspectus.mechanisms.mechanism import CannotServe, ErrorBound, Problem, not_counting, refuse_for
+from conspectus.mechanisms.settings import SHARE, check_settings, is_share
 from conspectus.mechanisms.total import left_after_total
 from conspectus.synopses.synopsis import CannotAnswer
 from conspectus.whole_numbers import MOST_SEED, SEED

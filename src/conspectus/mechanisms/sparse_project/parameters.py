@@ -8,7 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from conspectus.mechanisms.bounds import FAILURE
-from conspectus.mechanisms.mechanism import SHARE, CannotServe, Problem, check_settings, is_share, root_up
+from conspectus.mechanisms.mechanism import CannotServe, Problem, root_up
+from conspectus.mechanisms.settings import SHARE, check_settings, is_share
 from conspectus.mechanisms.total import bought_from
 from conspectus.privacy.accounting import calibrate_laplace, scale_up
 from conspectus.privacy.events import Noise
