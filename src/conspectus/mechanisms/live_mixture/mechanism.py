@@ -73,8 +73,8 @@ class LiveMixture(OnlineIC):
         >>> live = cs.mechanisms.LiveMixture(components=50)
         >>> with cs.open_session(table, epsilon=5.0, delta=1e-6, questions=100, mechanism=live) as session:
         ...     answer = session.ask("ill AND smoker")
-        >>> answer.basis, abs(answer.fraction - 0.5) < 0.1
-        ('guessed', True)
+        >>> abs(answer.fraction - 0.5) < 0.1
+        True
     """
 
     priming: float = PRIMING
