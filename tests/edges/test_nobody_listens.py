@@ -16,7 +16,7 @@ import pytest
 from tests.edges.conftest import Command
 
 import conspectus as cs
-from conspectus.cli.exit_codes import BUG
+from conspectus.cli.exit_codes import BAD_INPUT, BUG
 
 RELEASE = ("release", "small.csv", "--schema", "small.toml", "--marginals", "2", "--epsilon", "1", "--delta", "1e-6")
 LONG = ("--mechanism", "dual-query", "--set", "rounds=20", "--ledger", "small.ledger", "-o", "out.conspectus")
@@ -70,7 +70,7 @@ def test_what_was_agreed_to_is_done_though_nobody_hears_of_it(way: Listening, le
 
 @pytest.mark.parametrize("stream", ["stdin", "stdout", "stderr"])
 def test_nothing_is_refused_or_agreed_to_because_a_stream_is_closed(stream: str, ledger: Path) -> None:
-    assert closed(stream, "ledger", "retire", str(ledger), "--reason", "done", said="n\n").returncode == BUG
+    assert closed(stream, "ledger", "retire", str(ledger), "--reason", "done", said="n\n").returncode == BAD_INPUT
     assert not retired(ledger)
     assert closed(stream, "plan", "--schema", "small.toml", "--marginals", "1", "--epsilon", "1").returncode == 0
 
@@ -78,6 +78,13 @@ def test_nothing_is_refused_or_agreed_to_because_a_stream_is_closed(stream: str,
 def test_what_is_said_aside_is_in_no_file(ledger: Path) -> None:
     tomllib.loads(closed("stderr", "schema", "draft", "small.csv").stdout)
     assert closed("stderr", *RELEASE, *LONG, "--no-such-option").stdout == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here is always full")
+def test_a_full_disk_is_named(ledger: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*RUN, "schema", "check", "small.toml"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, "no space is left" in done.stderr) == (BUG, True)
 
 
 def test_a_reader_of_a_long_result_may_leave(ledger: Path) -> None:

@@ -126,7 +126,7 @@ def retire(
     """Close a ledger for good: nothing more is released about its table, and nothing undoes that."""
     ledger = cs.Ledger.open(path)
     if not yes and not agreed(f'Retire the ledger of "{ledger.table}" for good?'):
-        raise typer.Abort
+        raise options.OptionError("nothing was retired, as nobody said yes: answer y, or give --yes")
     ledger.retire(reason, by=by)
     printing.line(f'Retired the ledger of "{ledger.table}": nothing more is released under it.')
 
