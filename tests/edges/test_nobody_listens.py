@@ -80,11 +80,24 @@ def test_what_is_said_aside_is_in_no_file(ledger: Path) -> None:
     assert closed("stderr", *RELEASE, *LONG, "--no-such-option").stdout == ""
 
 
+@pytest.mark.parametrize("stream", ["stdin", "stdout", "stderr"])
+def test_no_file_takes_the_place_of_a_closed_stream(stream: str, tmp_path: Path) -> None:
+    """Neither here nor in a process that is started: whatever is said would be written into that file."""
+    (tmp_path / "child.py").write_text("print(min(open('child.py').fileno() for _ in '1'), file=open('said', 'w'))")
+    code = "import subprocess, sys, conspectus.cli as cli; cli._streams(); open('code').close()"
+    code += "; sys.exit(subprocess.run([sys.executable, 'child.py']).returncode)"
+    (tmp_path / "code").write_text(code)
+    number = {"stdin": 0, "stdout": 1, "stderr": 2}[stream]
+    shell = ["sh", "-c", f'exec "$@" {number}>&-', "sh", sys.executable, "-c", code]
+    assert subprocess.run(shell, cwd=tmp_path, check=False).returncode == 0
+    assert int((tmp_path / "said").read_text()) > 2
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here is always full")
 def test_a_full_disk_is_named(ledger: Path) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run([*RUN, "schema", "check", "small.toml"], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (done.returncode, "no space is left" in done.stderr) == (BUG, True)
+    assert (done.returncode, "No space left" in done.stderr) == (BUG, True)
 
 
 def test_a_reader_of_a_long_result_may_leave(ledger: Path) -> None:

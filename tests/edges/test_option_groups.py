@@ -51,5 +51,5 @@ def test_loops_refuse_the_same_settings_in_the_same_words(name: str, wrong: dict
     from conspectus.mechanisms.choosing import make
     from conspectus.mechanisms.settings import SettingError
 
-    with pytest.raises(SettingError, match=r"^(rounds lie|selection lies between 0.000001 and)"):
+    with pytest.raises(SettingError, match=r"^(rounds lie|selection lies between 0.000000001 and)"):
         make(name, wrong)

@@ -17,7 +17,7 @@ import conspectus as cs
 from conspectus.cli.exit_codes import BUG, explain
 from conspectus.mechanisms.registry import OFFLINE, ONLINE
 
-EXTREMES = [5e-324, 1e-16, 1e-6, 0.0, 1 - 2**-53, 1.0, -1.0, 1e300, math.nan, math.inf, 2, 10**18]
+EXTREMES = [5e-324, 1e-16, 1e-9, 1e-3, 0.0, 1 - 2**-53, 1.0, -1.0, 1e300, math.nan, math.inf, 2, 10**18]
 BUDGETS: list[dict[str, Any]] = [{"epsilon": 1.0}, {"epsilon": 1e-8, "delta": 1e-6, "neighbours": "add-remove"}]
 COLUMNS = {
     "kind": {"type": "categorical", "values": ["x", "y", "z"]},

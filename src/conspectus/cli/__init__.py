@@ -45,6 +45,7 @@ def _streams() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            os.set_inheritable(number, True)  # where the lowest free number was this one, nothing was doubled
             raw = io.FileIO(number, "r" if name == "stdin" else "w")
             setattr(sys, name, io.TextIOWrapper(io.BufferedReader(raw) if name == "stdin" else io.BufferedWriter(raw)))
     for name, kind in (("stdout", Output), ("stderr", Aside)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import os
 from typing import Any
 
 DONE, BUG, BAD_INPUT, REFUSED, NO_MECHANISM = 0, 1, 2, 3, 4
@@ -35,8 +35,8 @@ def explain(error: Exception) -> tuple[int, str]:
         return BAD_INPUT, "this needs more memory than there is: ask for fewer rows, smaller marginals or wider bins"
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
         return BAD_INPUT, f"{error.filename}: {error.strerror}"
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return BUG, "no space is left where this is written: what was done before it stays done"
+    if isinstance(error, OSError) and error.errno is not None:
+        return BUG, f"the system says {os.strerror(error.errno)!r}: what was done before that stays done"
     advice = "set CONSPECTUS_DEBUG=1 to see where, away from strangers' eyes"
     return BUG, f"internal error ({type(error).__name__}): {advice}"
 

@@ -45,6 +45,7 @@ from conspectus.data.domain import Domain
 from conspectus.privacy.events import Noise
 from conspectus.queries.sensitivity import Sensitivity
 from conspectus.synopses.fitting.max_entropy import Measurement, fit_histogram
+from conspectus.whole_numbers import MOST_TURNS
 
 from .bounds import FAILURE
 from .certificate import certified_width
@@ -241,7 +242,7 @@ class IterativeConstruction(Mechanism[IterativePlan]):
         rows = float(problem.planned_rows)
         if self.theorem:
             turns = max(1, math.ceil(RULES[self.rule](promised / 2, problem.cells)))
-            aim = Aim(alpha=promised, rounds=turns, rows=rows)
+            aim = Aim(alpha=promised, rounds=_played(turns), rows=rows)
         else:
             aim = self._aim(problem, rows)
         return IterativePlan(
@@ -342,9 +343,16 @@ class IterativeConstruction(Mechanism[IterativePlan]):
         else:
             # Balance: what the rule typically leaves after T updates against the noise that T rounds cost.
             rounds = min(range(1, 301), key=lambda T: affordable(T) + remaining_error(T, cells))
-        return Aim(alpha=self.alpha or affordable(rounds), rounds=rounds, rows=rows)
+        return Aim(alpha=self.alpha or affordable(rounds), rounds=_played(rounds), rows=rows)
 
     def _law(self, problem: Problem, single: Sensitivity, rounds: int) -> Noise:
         """About the noise on one question, if there are so many rounds."""
         law = problem.law(single, problem.cap * Fraction(1 - self.selection) / rounds)
         return in_counts(law, problem.workload[:1].grid)
+
+
+def _played(rounds: int) -> int:
+    """As many rounds; `CannotServe` where nobody would see their end."""
+    if rounds > MOST_TURNS:
+        raise CannotServe(f"so small an error takes {rounds:,} rounds, more than {MOST_TURNS:,}: give a larger alpha")
+    return rounds

@@ -6,10 +6,10 @@ from fractions import Fraction
 
 from conspectus.queries.rules import demand
 
-LEAST_SHARE = 1e-6
+LEAST_SHARE = 1e-9
 """A smaller share buys nothing, and leads out of the numbers that floats hold."""
 
-SHARE = f"lies between {LEAST_SHARE:f} and {1 - LEAST_SHARE:f}"
+SHARE = f"lies between {LEAST_SHARE:.9f} and {1 - LEAST_SHARE:.9f}"
 """What is said of a number that `is_share` refuses."""
 
 

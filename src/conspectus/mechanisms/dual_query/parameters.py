@@ -15,7 +15,7 @@ from conspectus.whole_numbers import MOST_SEED, MOST_TURNS, SEED
 from .initial_rows import RULES, single_width
 from .oracles import TIME_LIMIT, available
 from .schedule import MOST_DRAWS, MOST_ROUNDS, Schedule, Shape, fit, lay_out
-from .theorem import theorem_4_6
+from .theorem import LEAST_ACCURACY, theorem_4_6
 
 ORACLES = ("search", "exact")
 MOST_CODES = 1 << 29
@@ -66,8 +66,7 @@ class DualQuerySettings:
         counted = (self.rounds, self.draws, self.responses, self.restarts)
         few = (self.rounds or 1) <= MOST_ROUNDS and (self.draws or 1) <= MOST_DRAWS and (self.responses or 1) <= 1024
         shares = (self.marginals or 0.0, self.reweighting or 0.0, self.certificate)
-        within = all(not share or is_share(share) for share in shares) and self.marginals != 0
-        within = within and sum(shares) <= 1 - LEAST_SHARE
+        apart = all(not share or is_share(share) for share in shares) and self.marginals != 0
         chosen = self.rounds is not None or self.draws is not None or self.eta is not None or self.decay
         check_settings(
             (
@@ -84,9 +83,16 @@ class DualQuerySettings:
                 self.oracle in ORACLES and self.initial in RULES,
                 f"oracle is one of {', '.join(ORACLES)}; initial one of {', '.join(RULES)}",
             ),
-            (within, f"each of marginals, reweighting and certificate {SHARE} or is 0, and so do all together"),
+            (apart, f"marginals {SHARE}, and each of reweighting and certificate does so or is 0"),
+            (
+                sum(shares) <= 1 - LEAST_SHARE,
+                "marginals, reweighting and certificate leave a part of the budget",
+            ),
             (self.public_seed is None or 0 <= self.public_seed <= MOST_SEED, SEED),
-            (self.accuracy is None or is_share(self.accuracy), f"accuracy {SHARE}"),
+            (
+                self.accuracy is None or LEAST_ACCURACY <= self.accuracy < 1,
+                f"accuracy lies from {LEAST_ACCURACY:g} to below 1",
+            ),
             (
                 self.accuracy is None or not chosen,
                 "accuracy sets rounds, draws and eta itself: leave them out, and decay",

@@ -14,6 +14,9 @@ from conspectus.privacy.composition import advanced
 
 from .schedule import Schedule
 
+LEAST_ACCURACY = 1e-5
+"""Half of it is the rate, which is a few steps of the grid of weights at least."""
+
 PAPER = "Gaboardi, Gallego Arias, Hsu, Roth & Wu 2014, Algorithm 2"
 
 
