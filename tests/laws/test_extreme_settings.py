@@ -65,3 +65,16 @@ def test_a_session_is_planned_or_refused(mechanism: str, setting: str) -> None:
         for value in EXTREMES:
             for rows in (1, 1000):
                 check(cs.plan_session, rows=rows, questions=10, mechanism=mechanism, **{setting: value}, **budget)
+
+
+def test_an_error_that_takes_more_rounds_than_anybody_waits_for_is_refused() -> None:
+    [refused] = cs.plan(SCHEMA, QUESTIONS[0], rows=1000, epsilon=1.0, mechanism="iterative", alpha=1e-3).refusals
+    assert "rounds, more than 1,048,576" in refused.reason
+
+
+def test_thousands_of_columns_are_refused_before_their_pairs_are_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = cs.Schema.from_dict({"name": "wide", "columns": {f"c{i}": {"type": "boolean"} for i in range(1000)}})
+    monkeypatch.setattr(cs.mechanisms.LiveMixture, "_first", None)
+    asked = {"rows": 1000, "epsilon": 1.0, "delta": 1e-6, "mechanism": "live-mixture"}
+    [refused] = cs.plan_session(wide, **asked).refusals
+    assert "pairs of 1,000 columns (limit 400)" in refused.reason
