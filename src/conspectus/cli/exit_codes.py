@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Any
 
@@ -13,6 +14,9 @@ _CODES: tuple[tuple[str, str, int], ...] = (
     ("conspectus.privacy.ledger.ledger", "LedgerMismatch", REFUSED),
     ("conspectus.mechanisms.mechanism", "NoMechanism", NO_MECHANISM),
 )
+
+_OF_OUTPUTS = (errno.EAGAIN, errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE)
+"""What ends the writing of a result. Of other errors the system's words might tell which value was read."""
 
 
 def explain(error: Exception) -> tuple[int, str]:
@@ -35,7 +39,7 @@ def explain(error: Exception) -> tuple[int, str]:
         return BAD_INPUT, "this needs more memory than there is: ask for fewer rows, smaller marginals or wider bins"
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
         return BAD_INPUT, f"{error.filename}: {error.strerror}"
-    if isinstance(error, OSError) and error.errno is not None:
+    if isinstance(error, OSError) and error.errno in _OF_OUTPUTS:
         return BUG, f"the system says {os.strerror(error.errno)!r}: what was done before that stays done"
     advice = "set CONSPECTUS_DEBUG=1 to see where, away from strangers' eyes"
     return BUG, f"internal error ({type(error).__name__}): {advice}"

@@ -41,7 +41,7 @@ def check_rounds(rounds: int | None, *, selection: float, certificate: float) ->
     check_settings(
         (rounds is None or 1 <= rounds <= MOST_TURNS, f"rounds lie between 1 and {MOST_TURNS:,}"),
         (
-            is_share(selection) and (certificate == 0 or is_share(certificate)),
+            is_share(selection) and is_share(certificate, or_nothing=True),
             f"selection {SHARE}, and certificate does so or is 0",
         ),
     )

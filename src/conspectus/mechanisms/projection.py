@@ -152,7 +152,7 @@ class Projection(Mechanism[ProjectionPlan]):
                 'residuals are measured for the norm "entropy", without theorem=True',
             ),
             (
-                (self.certificate == 0 or is_share(self.certificate)) and 1 <= self.evaluations <= MOST_TURNS,
+                is_share(self.certificate, or_nothing=True) and 1 <= self.evaluations <= MOST_TURNS,
                 f"certificate is 0 or {SHARE}, and evaluations between 1 and {MOST_TURNS:,}",
             ),
             (

@@ -22,6 +22,6 @@ def check_settings(*rules: tuple[object, str]) -> None:
     demand(SettingError, *rules)
 
 
-def is_share(number: float | Fraction) -> bool:
+def is_share(number: float | Fraction, *, or_nothing: bool = False) -> bool:
     """Whether a number is a share that leaves something on either side; or an error to aim at, a share of the rows."""
-    return LEAST_SHARE <= number <= 1 - LEAST_SHARE
+    return LEAST_SHARE <= number <= 1 - LEAST_SHARE or (or_nothing and number == 0)

@@ -126,7 +126,7 @@ class Top(Mechanism[TopPlan]):
                 f"count, how many of the largest to find, lies between 1 and {MOST:,}",
             ),
             (self.rule is None or self.rule in RULES, f"rule, how each is chosen, is one of {', '.join(RULES)}"),
-            (self.counts == 0 or is_share(self.counts), f"counts, the share for fresh counts, is 0 or {SHARE}"),
+            (is_share(self.counts, or_nothing=True), f"counts, the share for fresh counts, is 0 or {SHARE}"),
             (not self.rest or self.count == 1, "rest, the rows outside of the winner, needs one winner: count=1"),
         )
 

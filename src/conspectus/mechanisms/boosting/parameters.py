@@ -68,7 +68,7 @@ class BoostingSettings:
         counted = (number for number in (self.rounds, self.first, self.draws, self.evaluations) if number is not None)
         known = callable(self.generator) or self.generator in (None, *GENERATORS)
         shares = self.selection is None or is_share(self.selection)
-        shares = shares and (self.certificate == 0 or is_share(self.certificate))
+        shares = shares and is_share(self.certificate, or_nothing=True)
         fitting = (self.growth is None or 1 <= self.growth <= 4) and 0 < self.ridge < math.inf
         check_settings(
             (

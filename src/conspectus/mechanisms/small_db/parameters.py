@@ -53,7 +53,7 @@ class SmallDbSettings:
                 "size, the number of rows of the small database, lies between 1 and 4,096",
             ),
             (self.alpha is None or is_share(self.alpha), f"alpha, the error aimed at, {SHARE}"),
-            (self.certificate == 0 or is_share(self.certificate), f"certificate is 0 or {SHARE}"),
+            (is_share(self.certificate, or_nothing=True), f"certificate is 0 or {SHARE}"),
             (self.public_seed is None or 0 <= self.public_seed <= MOST_SEED, SEED),
             (given <= 1, "size, alpha and theorem=True each set the size: give one of them"),
         )
@@ -82,7 +82,7 @@ class NetSettings:
                 self.alpha is None or 0 <= self.alpha < 1,
                 "alpha, how near a member of the net is to any table, lies in [0, 1)",
             ),
-            (self.certificate == 0 or is_share(self.certificate), f"certificate is 0 or {SHARE}"),
+            (is_share(self.certificate, or_nothing=True), f"certificate is 0 or {SHARE}"),
         )
 
 
